@@ -1,0 +1,212 @@
+//! From verdicts to what happens next: the pure step between an attempt and its record.
+
+use std::time::Duration;
+
+use crate::attempt::Failure;
+use crate::classification::{Classifier, Verdict};
+use crate::email::{Recipient, RecipientStatus};
+use crate::fingerprint::fingerprint;
+use crate::reply::Reply;
+use crate::retry_policy::{OnUnknown, RetryPolicy};
+use crate::status::{DeadReason, Outcome};
+
+/// What became of one recipient in one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecipientResult {
+    /// The server took responsibility.
+    Accepted(Reply),
+    /// It did not, or may not have.
+    Failed(Failure),
+}
+
+/// What is known of the email when its attempt ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// Counted attempts so far, without this one.
+    pub attempt_count: u32,
+    /// How many may fail.
+    pub max_attempts: u32,
+    /// Attempts of unknown fate so far, without this one.
+    pub unknown_count: u32,
+    /// How long the email is still of use.
+    pub expires_in: Option<Duration>,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conclusion {
+    /// Done: every recipient was accepted.
+    Sent,
+    /// Another attempt after this delay.
+    Retry {
+        /// How long to wait.
+        delay: Duration,
+        /// Whether the attempt that ended may have sent it.
+        possible_duplicate: bool,
+    },
+    /// Given up.
+    Dead(DeadReason),
+    /// Nobody knows; it waits for late proof or an operator.
+    Hold,
+}
+
+/// How an attempt ended, ready to be recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// What happens next.
+    pub conclusion: Conclusion,
+    /// How the attempt ended.
+    pub outcome: Outcome,
+    /// The rule that decided.
+    pub error_class: Option<String>,
+    /// What went wrong, for people.
+    pub error: Option<String>,
+    /// Groups errors that differ only in details.
+    pub fingerprint: Option<String>,
+    /// The server's reply, word for word.
+    pub reply: Option<String>,
+    /// Where every recipient stands now; empty while all stand the same.
+    pub recipients: Vec<Recipient>,
+}
+
+/// What to do about an email of unknown fate.
+#[must_use]
+pub fn settle_unknown(budget: &Budget, policy: &RetryPolicy, random: f64) -> Conclusion {
+    let failed = budget.attempt_count.saturating_add(1);
+    let delay = policy.delay(failed, random, None);
+    let may_resend = policy.on_unknown == OnUnknown::Resend
+        && budget.unknown_count < policy.max_unknown_resends
+        && failed < budget.max_attempts
+        && budget.expires_in.is_none_or(|left| delay < left);
+    if may_resend {
+        Conclusion::Retry {
+            delay,
+            possible_duplicate: true,
+        }
+    } else {
+        Conclusion::Hold
+    }
+}
+
+/// Decides what happens after an attempt. `before` is where each recipient stood when it began;
+/// `results` belongs to those that were waiting, in their order.
+#[must_use]
+pub fn decide(
+    before: &[Recipient],
+    results: &[RecipientResult],
+    classifier: &Classifier,
+    policy: &RetryPolicy,
+    budget: &Budget,
+    random: f64,
+) -> Decision {
+    let mut recipients = before.to_vec();
+    let mut gravest: Option<(Verdict, &Failure)> = None;
+    let mut floor = None;
+    let mut last_reply = None;
+    let waiting = recipients
+        .iter_mut()
+        .filter(|r| r.status == RecipientStatus::Waiting);
+    for (recipient, result) in waiting.zip(results) {
+        match result {
+            RecipientResult::Accepted(reply) => {
+                recipient.status = RecipientStatus::Accepted;
+                recipient.detail = Some(reply.to_string());
+                last_reply = Some(reply.to_string());
+            }
+            RecipientResult::Failed(failure) => {
+                let verdict = classifier.classify(failure);
+                floor = floor.max(verdict.floor);
+                recipient.detail = Some(failure.to_string());
+                if verdict.outcome == Outcome::Permanent {
+                    recipient.status = RecipientStatus::Dead;
+                    recipient.reason = verdict.dead_reason;
+                }
+                if gravest
+                    .as_ref()
+                    .is_none_or(|(known, _)| weight(&verdict) > weight(known))
+                {
+                    gravest = Some((verdict, failure));
+                }
+            }
+        }
+    }
+    let Some((verdict, failure)) = gravest else {
+        // Others may have died in earlier attempts: then it was delivered to some of them only.
+        let dead = recipients
+            .iter()
+            .find(|r| r.status == RecipientStatus::Dead);
+        let conclusion = dead.map_or(Conclusion::Sent, |recipient| {
+            Conclusion::Dead(recipient.reason.unwrap_or(DeadReason::HardBounce))
+        });
+        return Decision {
+            conclusion,
+            outcome: Outcome::Sent,
+            error_class: None,
+            error: None,
+            fingerprint: None,
+            reply: last_reply,
+            recipients: differing(before, recipients),
+        };
+    };
+    let failed = budget.attempt_count.saturating_add(1);
+    let conclusion = match verdict.outcome {
+        Outcome::Unknown => settle_unknown(budget, policy, random),
+        Outcome::Permanent => {
+            Conclusion::Dead(verdict.dead_reason.unwrap_or(DeadReason::MessageRejected))
+        }
+        _ if failed >= budget.max_attempts => Conclusion::Dead(DeadReason::MaxAttemptsExceeded),
+        _ => {
+            let delay = policy.delay(failed, random, floor);
+            if budget.expires_in.is_some_and(|left| delay >= left) {
+                Conclusion::Dead(DeadReason::Expired)
+            } else {
+                Conclusion::Retry {
+                    delay,
+                    possible_duplicate: false,
+                }
+            }
+        }
+    };
+    if let Conclusion::Dead(reason) = conclusion {
+        for recipient in recipients
+            .iter_mut()
+            .filter(|r| r.status == RecipientStatus::Waiting)
+        {
+            recipient.status = RecipientStatus::Dead;
+            recipient.reason = Some(reason);
+        }
+    }
+    let error = failure.to_string();
+    Decision {
+        conclusion,
+        outcome: verdict.outcome,
+        error_class: Some(verdict.rule),
+        fingerprint: Some(fingerprint(&error)),
+        error: Some(error),
+        reply: failure.reply().map(ToString::to_string).or(last_reply),
+        recipients: differing(before, recipients),
+    }
+}
+
+/// Recipients that still wait decide over those that are given up: something is left to do.
+fn weight(verdict: &Verdict) -> u8 {
+    match verdict.outcome {
+        Outcome::Unknown => 3,
+        Outcome::Transient => 2,
+        _ => 1,
+    }
+}
+
+/// Recipients are recorded one by one only once they differ, and from then on.
+fn differing(before: &[Recipient], after: Vec<Recipient>) -> Vec<Recipient> {
+    let uniform = |recipients: &[Recipient]| {
+        recipients
+            .windows(2)
+            .all(|pair| pair[0].status == pair[1].status)
+    };
+    if uniform(before) && uniform(&after) {
+        Vec::new()
+    } else {
+        after
+    }
+}

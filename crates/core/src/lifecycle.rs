@@ -1,0 +1,555 @@
+//! The one function that decides every transition of an email.
+//!
+//! `transition(state, event, now)` gives the next state and the attempt to record, or refuses.
+//! Stores execute it; they never decide. What an attempt's result means is decided before, in
+//! [`crate::decision`].
+
+use std::time::Duration;
+
+use crate::Timestamp;
+use crate::attempt::AttemptRecord;
+use crate::decision::{Conclusion, Decision};
+use crate::status::{DeadReason, Outcome, Phase, Status, named};
+
+/// An email is sent alone from this many losses on.
+pub const LOSSES_BEFORE_ALONE: u32 = 2;
+/// An email that lost this many workers is poison.
+pub const LOSSES_BEFORE_POISON: u32 = 3;
+
+/// The hot row of an email: nothing but state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// Where it is in its life.
+    pub status: Status,
+    /// How far the last attempt got.
+    pub phase: Phase,
+    /// The number of the last attempt that began; never goes back.
+    pub attempt_number: u32,
+    /// Counted attempts since the last replay.
+    pub attempt_count: u32,
+    /// The attempt number at the last replay: later ones spend the present budget.
+    pub budget_from: u32,
+    /// Its own budget, when the caller set one; otherwise the policy's current value counts.
+    pub max_attempts: Option<u32>,
+    /// When the next attempt may begin. For `unknown`: set while its policy has not yet decided.
+    pub next_attempt_at: Option<Timestamp>,
+    /// Until when someone else must not touch it.
+    pub locked_until: Option<Timestamp>,
+    /// Raised by begin, cancel and replay; a write with an older one changes nothing.
+    pub lease_token: i64,
+    /// Who holds it.
+    pub worker: Option<String>,
+    /// When the present attempt began.
+    pub started_at: Option<Timestamp>,
+    /// How many workers were lost while holding it, since the last replay.
+    pub lost_count: u32,
+    /// Attempts of unknown fate since the last replay.
+    pub unknown_count: u32,
+    /// Whether a second copy may have left.
+    pub possible_duplicate: bool,
+    /// When its ticket was last published.
+    pub last_queued_at: Option<Timestamp>,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+    /// The rule that classified it.
+    pub error_class: Option<String>,
+    /// Why it is dead.
+    pub dead_reason: Option<DeadReason>,
+    /// Groups errors that differ only in details.
+    pub fingerprint: Option<String>,
+    /// When the server accepted it.
+    pub sent_at: Option<Timestamp>,
+    /// When it reached a terminal state.
+    pub finished_at: Option<Timestamp>,
+}
+
+impl State {
+    /// The state of an email that was just accepted.
+    #[must_use]
+    pub const fn accepted(due: Timestamp, max_attempts: Option<u32>) -> Self {
+        Self {
+            status: Status::Pending,
+            phase: Phase::Idle,
+            attempt_number: 0,
+            attempt_count: 0,
+            budget_from: 0,
+            max_attempts,
+            next_attempt_at: Some(due),
+            locked_until: None,
+            lease_token: 0,
+            worker: None,
+            started_at: None,
+            lost_count: 0,
+            unknown_count: 0,
+            possible_duplicate: false,
+            last_queued_at: None,
+            last_error: None,
+            error_class: None,
+            dead_reason: None,
+            fingerprint: None,
+            sent_at: None,
+            finished_at: None,
+        }
+    }
+
+    /// Whether its next attempt may begin.
+    #[must_use]
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        self.next_attempt_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether it must be sent with nothing beside it, because workers died over it before.
+    #[must_use]
+    pub const fn is_sent_alone(&self) -> bool {
+        self.lost_count >= LOSSES_BEFORE_ALONE
+    }
+
+    /// Where an email rests that waits for an attempt: `pending` until the first one was made.
+    const fn resting(&self) -> Status {
+        if self.attempt_count == 0 && self.lost_count == 0 {
+            Status::Pending
+        } else {
+            Status::Failed
+        }
+    }
+
+    fn unlock(&mut self) {
+        self.locked_until = None;
+        self.worker = None;
+        self.started_at = None;
+    }
+
+    fn end(&mut self, status: Status, now: Timestamp) {
+        self.status = status;
+        self.phase = Phase::Idle;
+        self.next_attempt_at = None;
+        self.finished_at = Some(now);
+        self.unlock();
+    }
+}
+
+named! {
+    /// How an operator resolves an email of unknown fate.
+    Resolution {
+        /// It arrived.
+        Sent = "sent",
+        /// Send it again.
+        Retry = "retry",
+        /// Give it up.
+        Dead = "dead",
+    }
+}
+
+/// What can happen to an email.
+#[derive(Debug, Clone)]
+pub enum Event<'a> {
+    /// A sender takes it.
+    Begin {
+        /// Who.
+        worker: &'a str,
+        /// For how long.
+        lease: Duration,
+    },
+    /// Its sender keeps it.
+    Renew {
+        /// The lease.
+        token: i64,
+        /// For how long from now.
+        lease: Duration,
+    },
+    /// Its sender is about to send the final dot.
+    Gate {
+        /// The lease.
+        token: i64,
+    },
+    /// Its sender is done.
+    Finish {
+        /// The lease.
+        token: i64,
+        /// How the attempt ended.
+        decision: &'a Decision,
+        /// Which way out was used.
+        transport: &'a str,
+    },
+    /// Its sender hands it back, unsent.
+    Release {
+        /// The lease.
+        token: i64,
+    },
+    /// A scheduler takes it because it is due; `budget` is its policy's present maximum.
+    ClaimDue {
+        /// For how long.
+        lease: Duration,
+        /// The policy's present maximum.
+        budget: u32,
+    },
+    /// Its ticket was published.
+    Queued,
+    /// Its ticket could not be published, or the scheduler that held it is gone.
+    Unqueued,
+    /// Nobody renewed its lease.
+    LeaseExpired,
+    /// The policy decided about its unknown fate.
+    Settle(&'a Conclusion),
+    /// The caller withdraws it.
+    Cancel,
+    /// An operator wants it tried again, with a fresh budget.
+    Replay,
+    /// An operator resolves its unknown fate.
+    Resolve(Resolution),
+    /// An operator gives up on it for good.
+    Discard,
+    /// An operator takes that back.
+    Restore,
+    /// It became too late to be of use.
+    Expire,
+}
+
+/// Why an event changes nothing. Expected in daily operation; not an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The lease is no longer the current one.
+    #[error("another attempt holds the lease")]
+    StaleToken,
+    /// It is over for this email.
+    #[error("the email is already {0}")]
+    AlreadyFinished(Status),
+    /// Someone else is at it.
+    #[error("the email is being sent right now")]
+    InProgress,
+    /// It is not time yet.
+    #[error("the email is not due yet")]
+    NotDue,
+    /// The state does not allow it.
+    #[error("an email that is {0} cannot be treated so")]
+    NotAllowed(Status),
+}
+
+/// What an event makes of an email.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// The next state.
+    pub next: State,
+    /// The attempt that ended with it.
+    pub attempt: Option<AttemptRecord>,
+}
+
+/// A time far enough away, where an addition would overflow.
+fn after(now: Timestamp, delay: Duration) -> Timestamp {
+    now.checked_add(delay).unwrap_or(Timestamp::MAX)
+}
+
+/// What `event` makes of an email in `state` at `now`, or why it changes nothing.
+pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Transition, Refusal> {
+    let mut next = state.clone();
+    let mut attempt = None;
+    match event {
+        Event::Begin { worker, lease } => {
+            match state.status {
+                Status::Pending if !state.is_due(now) => return Err(Refusal::NotDue),
+                Status::Pending | Status::RetryQueued => {}
+                Status::Failed => return Err(Refusal::NotDue),
+                Status::Sending => return Err(Refusal::InProgress),
+                Status::Unknown => return Err(Refusal::NotAllowed(state.status)),
+                terminal => return Err(Refusal::AlreadyFinished(terminal)),
+            }
+            next.status = Status::Sending;
+            next.phase = Phase::Preparing;
+            next.attempt_number += 1;
+            next.lease_token += 1;
+            next.locked_until = Some(after(now, *lease));
+            next.worker = Some((*worker).to_owned());
+            next.started_at = Some(now);
+        }
+        Event::Renew { token, lease } => {
+            held(state, *token)?;
+            next.locked_until = Some(after(now, *lease));
+        }
+        Event::Gate { token } => {
+            held(state, *token)?;
+            next.phase = Phase::Committing;
+        }
+        Event::Finish {
+            token,
+            decision,
+            transport,
+        } => {
+            finish(state, &mut next, *token, decision, now)?;
+            attempt = Some(AttemptRecord {
+                error_class: decision.error_class.clone(),
+                error: decision.error.clone(),
+                reply: decision.reply.clone(),
+                transport: Some((*transport).to_owned()),
+                ..ended(state, &next, decision.outcome, now)
+            });
+        }
+        Event::Release { token } => {
+            held(state, *token)?;
+            next.status = state.resting();
+            next.phase = Phase::Idle;
+            next.next_attempt_at = Some(now);
+            next.last_queued_at = None;
+            next.unlock();
+            attempt = Some(ended(state, &next, Outcome::Cancelled, now));
+        }
+        Event::ClaimDue { lease, budget } => {
+            match state.status {
+                Status::Failed | Status::Pending if state.is_due(now) => {}
+                Status::Failed | Status::Pending => return Err(Refusal::NotDue),
+                other => return Err(Refusal::NotAllowed(other)),
+            }
+            if state.locked_until.is_some_and(|until| until > now) {
+                return Err(Refusal::InProgress);
+            }
+            if state.attempt_count >= state.max_attempts.unwrap_or(*budget) {
+                next.end(Status::Dead, now);
+                next.dead_reason = Some(DeadReason::MaxAttemptsExceeded);
+            } else {
+                next.status = Status::RetryQueued;
+                next.locked_until = Some(after(now, *lease));
+            }
+        }
+        Event::Queued => {
+            waits_for_ticket(state)?;
+            next.locked_until = None;
+            next.last_queued_at = Some(now);
+        }
+        Event::Unqueued => {
+            waits_for_ticket(state)?;
+            next.status = if state.status == Status::Pending {
+                Status::Pending
+            } else {
+                state.resting()
+            };
+            next.locked_until = None;
+            next.last_queued_at = None;
+        }
+        Event::LeaseExpired => {
+            if state.locked_until.is_none_or(|until| until > now) {
+                return Err(Refusal::InProgress);
+            }
+            match (state.status, state.phase) {
+                (Status::RetryQueued, _) => return transition(state, &Event::Unqueued, now),
+                (Status::Sending, Phase::Committing) => {
+                    next.status = Status::Unknown;
+                    next.attempt_count += 1;
+                    next.unknown_count += 1;
+                    next.next_attempt_at = Some(now);
+                    next.last_error =
+                        Some("the worker was lost after the final dot may have been sent".into());
+                    next.error_class = Some("worker_lost".into());
+                    next.unlock();
+                    attempt = Some(AttemptRecord {
+                        error: next.last_error.clone(),
+                        error_class: next.error_class.clone(),
+                        ..ended(state, &next, Outcome::Unknown, now)
+                    });
+                }
+                (Status::Sending, _) => {
+                    next.lost_count += 1;
+                    next.phase = Phase::Idle;
+                    if next.lost_count >= LOSSES_BEFORE_POISON {
+                        next.end(Status::Dead, now);
+                        next.dead_reason = Some(DeadReason::Poison);
+                        next.last_error =
+                            Some("workers were lost three times while sending it".into());
+                        next.error_class = Some("worker_lost".into());
+                        next.fingerprint = Some(crate::fingerprint::fingerprint("workers lost"));
+                    } else {
+                        next.status = Status::Failed;
+                        next.next_attempt_at = Some(now);
+                        next.unlock();
+                    }
+                    attempt = Some(AttemptRecord {
+                        error: Some("the worker was lost before anything was sent".into()),
+                        error_class: Some("worker_lost".into()),
+                        ..ended(state, &next, Outcome::Lost, now)
+                    });
+                }
+                (other, _) => return Err(Refusal::NotAllowed(other)),
+            }
+        }
+        Event::Settle(conclusion) => {
+            if state.status != Status::Unknown || state.next_attempt_at.is_none() {
+                return Err(Refusal::NotAllowed(state.status));
+            }
+            match conclusion {
+                Conclusion::Retry { delay, .. } => {
+                    next.status = Status::Failed;
+                    next.next_attempt_at = Some(after(now, *delay));
+                    next.possible_duplicate = true;
+                }
+                _ => next.next_attempt_at = None,
+            }
+        }
+        Event::Cancel => match state.status {
+            Status::Pending | Status::Failed | Status::RetryQueued => {
+                next.lease_token += 1;
+                next.end(Status::Cancelled, now);
+            }
+            Status::Sending => return Err(Refusal::InProgress),
+            Status::Unknown => return Err(Refusal::NotAllowed(state.status)),
+            terminal => return Err(Refusal::AlreadyFinished(terminal)),
+        },
+        Event::Replay => {
+            match state.status {
+                Status::Dead | Status::Unknown | Status::Failed => {}
+                Status::Pending | Status::RetryQueued | Status::Sending => {
+                    return Err(Refusal::InProgress);
+                }
+                other => return Err(Refusal::NotAllowed(other)),
+            }
+            next.possible_duplicate |= state.status == Status::Unknown;
+            next.status = Status::Pending;
+            next.phase = Phase::Idle;
+            next.lease_token += 1;
+            next.attempt_count = 0;
+            next.budget_from = state.attempt_number;
+            next.lost_count = 0;
+            next.unknown_count = 0;
+            next.next_attempt_at = Some(now);
+            next.last_queued_at = None;
+            next.last_error = None;
+            next.error_class = None;
+            next.dead_reason = None;
+            next.fingerprint = None;
+            next.finished_at = None;
+            next.unlock();
+        }
+        Event::Resolve(resolution) => {
+            if state.status != Status::Unknown {
+                return Err(Refusal::NotAllowed(state.status));
+            }
+            match resolution {
+                Resolution::Sent => {
+                    next.end(Status::Sent, now);
+                    next.sent_at = Some(now);
+                }
+                Resolution::Retry => return transition(state, &Event::Replay, now),
+                Resolution::Dead => {
+                    next.end(Status::Dead, now);
+                    next.dead_reason = Some(DeadReason::Uncertain);
+                }
+            }
+        }
+        Event::Discard => {
+            only_from(state, Status::Dead)?;
+            next.end(Status::Discarded, now);
+        }
+        Event::Restore => {
+            only_from(state, Status::Discarded)?;
+            next.end(Status::Dead, now);
+        }
+        Event::Expire => match state.status {
+            Status::Pending | Status::Failed | Status::RetryQueued => {
+                next.lease_token += 1;
+                next.end(Status::Dead, now);
+                next.dead_reason = Some(DeadReason::Expired);
+            }
+            other => return Err(Refusal::NotAllowed(other)),
+        },
+    }
+    Ok(Transition { next, attempt })
+}
+
+fn held(state: &State, token: i64) -> Result<(), Refusal> {
+    if state.status == Status::Sending && state.lease_token == token {
+        Ok(())
+    } else {
+        Err(Refusal::StaleToken)
+    }
+}
+
+fn waits_for_ticket(state: &State) -> Result<(), Refusal> {
+    match state.status {
+        Status::RetryQueued | Status::Pending => Ok(()),
+        Status::Sending => Err(Refusal::InProgress),
+        other => Err(Refusal::NotAllowed(other)),
+    }
+}
+
+fn only_from(state: &State, status: Status) -> Result<(), Refusal> {
+    if state.status == status {
+        Ok(())
+    } else {
+        Err(Refusal::NotAllowed(state.status))
+    }
+}
+
+fn finish(
+    state: &State,
+    next: &mut State,
+    token: i64,
+    decision: &Decision,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    if state.lease_token != token || state.status.is_terminal() {
+        return Err(Refusal::StaleToken);
+    }
+    let late = state.status != Status::Sending;
+    // A late `sent` with the current token is proof. Nothing else is worth believing late.
+    if late && decision.outcome != Outcome::Sent {
+        return Err(Refusal::StaleToken);
+    }
+    if late && state.phase == Phase::Committing {
+        // The attempt was counted as unknown when its worker seemed lost. It was not.
+        next.attempt_count = next.attempt_count.saturating_sub(1);
+        next.unknown_count = next.unknown_count.saturating_sub(1);
+    }
+    if decision.outcome.is_counted() {
+        next.attempt_count += 1;
+        next.last_error.clone_from(&decision.error);
+        next.error_class.clone_from(&decision.error_class);
+        next.fingerprint.clone_from(&decision.fingerprint);
+    }
+    if decision.outcome == Outcome::Unknown {
+        next.unknown_count += 1;
+    }
+    match &decision.conclusion {
+        Conclusion::Sent => {
+            next.end(Status::Sent, now);
+            next.sent_at = Some(now);
+            next.last_error = None;
+            next.error_class = None;
+            next.fingerprint = None;
+        }
+        Conclusion::Dead(reason) => {
+            next.end(Status::Dead, now);
+            next.dead_reason = Some(*reason);
+        }
+        Conclusion::Retry {
+            delay,
+            possible_duplicate,
+        } => {
+            next.status = Status::Failed;
+            next.next_attempt_at = Some(after(now, *delay));
+            next.possible_duplicate |= possible_duplicate;
+            if decision.outcome != Outcome::Unknown {
+                next.phase = Phase::Idle;
+            }
+            next.unlock();
+        }
+        Conclusion::Hold => {
+            next.status = Status::Unknown;
+            next.next_attempt_at = None;
+            next.unlock();
+        }
+    }
+    Ok(())
+}
+
+/// The record of the attempt that ended with the step from `state` to `next`.
+fn ended(state: &State, next: &State, outcome: Outcome, now: Timestamp) -> AttemptRecord {
+    AttemptRecord {
+        number: state.attempt_number,
+        started_at: state.started_at.unwrap_or(now),
+        finished_at: now,
+        outcome,
+        error_class: None,
+        error: None,
+        reply: None,
+        transport: None,
+        worker: state.worker.clone(),
+        next_attempt_at: next.next_attempt_at,
+    }
+}

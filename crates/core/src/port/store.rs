@@ -1,0 +1,510 @@
+//! Where emails are kept. The store is the truth.
+//!
+//! Every operation takes a batch and answers in its order; each batch is one transaction. Calls
+//! that arrive together may share a commit. Nothing is answered before it is durable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::Timestamp;
+use crate::address::Address;
+use crate::decision::{Conclusion, Decision};
+use crate::email::{EmailId, EmailRecord, NewEmail, PolicyChoice, Recipient};
+use crate::lifecycle::{Refusal, Resolution, State};
+use crate::status::{Phase, Priority, Status};
+
+/// Why the store could not do its work. Nothing was changed unless `CommitUncertain` says so.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// Try again later.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// The disk is full or cannot be written.
+    #[error("the store cannot write: {0}")]
+    CannotWrite(String),
+    /// The store answered something that should not be possible.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}
+
+/// What the store answers.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// What became of an email that was handed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Accepted {
+    /// It is new and durable.
+    Created,
+    /// The same was accepted before, under this id and in this state.
+    Replayed(EmailId, Status),
+    /// The key was used before for something else.
+    KeyConflict(EmailId),
+}
+
+/// The right to send one email, for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// Which email.
+    pub id: EmailId,
+    /// The token that every write must carry.
+    pub token: i64,
+}
+
+/// An email whose attempt has begun.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// The right to send it.
+    pub lease: Lease,
+    /// Its state after the attempt began.
+    pub state: State,
+    /// The return path.
+    pub from: Address,
+    /// Everyone it goes to, and where each stood.
+    pub recipients: Vec<Recipient>,
+    /// The finished MIME message.
+    pub content: Bytes,
+    /// Which retry policy it follows.
+    pub policy: PolicyChoice,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// Not to be sent after.
+    pub expires_at: Option<Timestamp>,
+    /// The store's time at which the attempt began.
+    pub now: Timestamp,
+}
+
+/// What became of a ticket.
+#[derive(Debug, Clone)]
+pub enum Begun {
+    /// Go ahead.
+    Started(Box<Started>),
+    /// It is over for this email, or someone else is at it, or it is not time.
+    Refused(Refusal),
+    /// There is no such email.
+    NotFound,
+}
+
+/// The end of one attempt.
+#[derive(Debug, Clone)]
+pub struct Finish {
+    /// The right to say so.
+    pub lease: Lease,
+    /// How it ended.
+    pub decision: Decision,
+    /// Which way out was used.
+    pub transport: String,
+}
+
+/// The present budgets: how many attempts may fail, per policy.
+#[derive(Debug, Clone, Default)]
+pub struct Budgets {
+    /// By policy name.
+    pub by_name: BTreeMap<String, u32>,
+    /// For a name that is not known (any more).
+    pub fallback: u32,
+}
+
+impl Budgets {
+    /// How many attempts may fail under this choice.
+    #[must_use]
+    pub fn of(&self, choice: &PolicyChoice) -> u32 {
+        match choice {
+            PolicyChoice::Own(policy) => policy.max_attempts,
+            PolicyChoice::Named(name) => self.by_name.get(name).copied().unwrap_or(self.fallback),
+        }
+    }
+}
+
+/// An email that a scheduler took.
+#[derive(Debug, Clone)]
+pub struct Due {
+    /// Which email.
+    pub id: EmailId,
+    /// The caller's key.
+    pub message_key: String,
+    /// Which emails go first.
+    pub priority: Priority,
+    /// Counted attempts so far.
+    pub attempt_count: u32,
+    /// When it was due.
+    pub due_at: Timestamp,
+    /// Whether its budget was spent: then it is dead now, and not to be published.
+    pub exhausted: bool,
+    /// Whether it had become too late: then it is dead now, and not to be published.
+    pub expired: bool,
+}
+
+/// An email whose lease had expired.
+#[derive(Debug, Clone)]
+pub struct Rescued {
+    /// Which email.
+    pub id: EmailId,
+    /// How far its attempt had got; `Idle` for one that a lost scheduler held.
+    pub phase: Phase,
+    /// Its state now.
+    pub state: State,
+}
+
+/// An email of unknown fate about which its policy has not decided.
+#[derive(Debug, Clone)]
+pub struct Undecided {
+    /// Which email.
+    pub id: EmailId,
+    /// Its state.
+    pub state: State,
+    /// Which retry policy it follows.
+    pub policy: PolicyChoice,
+    /// Not to be sent after.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Who did something, for the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    /// For example `key:billing`, `cli:root`, `loopback`.
+    pub name: String,
+    /// Only emails of this owner may be touched; `None` for all.
+    pub owner: Option<String>,
+}
+
+/// What an operator can do to an email.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Withdraw it.
+    Cancel,
+    /// Try it again now, with a fresh budget.
+    Retry,
+    /// Settle its unknown fate.
+    Resolve(Resolution),
+    /// Give up on it for good.
+    Discard,
+    /// Take that back.
+    Restore,
+    /// Remove body and addresses, keep counts.
+    Erase,
+}
+
+impl Action {
+    /// Its name in the audit log.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Retry => "retry",
+            Self::Resolve(Resolution::Sent) => "resolve_sent",
+            Self::Resolve(Resolution::Retry) => "resolve_retry",
+            Self::Resolve(Resolution::Dead) => "resolve_dead",
+            Self::Discard => "discard",
+            Self::Restore => "restore",
+            Self::Erase => "erase",
+        }
+    }
+}
+
+/// What became of an operator's action on one email.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acted {
+    /// Done; the state is this now. The ticket is there when it is ready to be sent.
+    Done(Status, Option<crate::port::Ticket>),
+    /// It was so already.
+    Unchanged(Status),
+    /// The state does not allow it.
+    Refused(Refusal, Status),
+    /// Its content was erased: it cannot be sent again.
+    Erased,
+    /// There is no such email, or it is another owner's.
+    NotFound,
+}
+
+/// Which emails to list.
+#[derive(Debug, Clone, Default)]
+pub struct EmailFilter {
+    /// Only this owner's.
+    pub owner: Option<String>,
+    /// Only in one of these states.
+    pub statuses: Vec<Status>,
+    /// Only from this template.
+    pub template: Option<String>,
+    /// Only to this address.
+    pub to: Option<String>,
+    /// An id, a key, an exact address or the start of a subject.
+    pub q: Option<String>,
+    /// Only accepted at or after this moment.
+    pub since: Option<Timestamp>,
+    /// Only dead letters with this fingerprint.
+    pub fingerprint: Option<String>,
+    /// At most this many.
+    pub limit: usize,
+    /// Only those after (older than) this one.
+    pub after: Option<EmailId>,
+}
+
+/// Dead letters that died of the same thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadGroup {
+    /// What they have in common.
+    pub fingerprint: String,
+    /// How many.
+    pub count: u64,
+    /// When the first died.
+    pub first_seen: Timestamp,
+    /// When the last died.
+    pub last_seen: Timestamp,
+    /// One of the errors, word for word.
+    pub sample: String,
+}
+
+/// Numbers about emails. Taken from counters that are written with the rows, so they cost the
+/// same with ten emails and ten million.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Statistics {
+    /// How many emails are in each state.
+    pub by_status: BTreeMap<Status, u64>,
+    /// How many were ever accepted.
+    pub accepted: u64,
+    /// How many were removed after their retention.
+    pub pruned: u64,
+    /// How many were sent in the last hour.
+    pub sent_last_hour: u64,
+    /// How many were sent in the last 24 hours.
+    pub sent_last_day: u64,
+    /// How many died in the last 24 hours.
+    pub dead_last_day: u64,
+    /// When the oldest email that still waits became due.
+    pub oldest_waiting: Option<Timestamp>,
+    /// How many failed emails are due right now.
+    pub due: u64,
+}
+
+/// How long to keep what is over.
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    /// Sent and cancelled emails.
+    pub sent: Duration,
+    /// Dead and discarded emails.
+    pub dead: Duration,
+    /// Captured mail.
+    pub captures: Duration,
+    /// Audit entries.
+    pub audit: Duration,
+}
+
+/// What a pruning round removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Emails.
+    pub emails: u64,
+    /// Captured mail.
+    pub captures: u64,
+    /// Audit entries.
+    pub audit_entries: u64,
+}
+
+/// An API key as it is kept: never the key itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Short, shown in lists and used to revoke.
+    pub id: String,
+    /// What it is for.
+    pub name: String,
+    /// Whose emails it may see.
+    pub owner: String,
+    /// `send`, `read`, `admin`.
+    pub scopes: Vec<String>,
+    /// From addresses it may use; empty for all.
+    pub from_addresses: Vec<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// One entry of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub actor: String,
+    /// What.
+    pub action: String,
+    /// To which email or key.
+    pub subject: String,
+    /// What came of it.
+    pub result: String,
+}
+
+/// An email that was captured instead of sent.
+#[derive(Debug, Clone)]
+pub struct Captured {
+    /// Which email.
+    pub email_id: EmailId,
+    /// When.
+    pub captured_at: Timestamp,
+    /// The return path.
+    pub from: String,
+    /// Everyone it went to.
+    pub recipients: Vec<String>,
+    /// The MIME message, where asked for.
+    pub content: Bytes,
+}
+
+/// A promise that the stored state breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which invariant of FAULTS.md: `I1` … `I7`.
+    pub invariant: &'static str,
+    /// What is wrong, and where.
+    pub detail: String,
+}
+
+/// The way of an email through the store, in the order of its life.
+#[async_trait]
+pub trait EmailStore: Send + Sync {
+    /// Keeps new emails. Each is durable, or was before, when this answers.
+    async fn accept(&self, emails: Vec<NewEmail>) -> StoreResult<Vec<StoreResult<Accepted>>>;
+
+    /// Begins attempts: `sending`, with a lease and a new token.
+    async fn begin(
+        &self,
+        ids: Vec<EmailId>,
+        worker: &str,
+        lease: Duration,
+    ) -> StoreResult<Vec<Begun>>;
+
+    /// Begins attempts of emails that wait without a ticket: never queued, or queued before
+    /// `queued_before`.
+    async fn begin_unticketed(
+        &self,
+        most: usize,
+        queued_before: Timestamp,
+        worker: &str,
+        lease: Duration,
+    ) -> StoreResult<Vec<Started>>;
+
+    /// Keeps leases; `false` for one that is lost.
+    async fn renew(&self, leases: Vec<Lease>, lease: Duration) -> StoreResult<Vec<bool>>;
+
+    /// Passes the gate; `false` for a lease that is lost.
+    async fn pass_gate(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>>;
+
+    /// Records how attempts ended; a refusal means that the lease was lost. The state is what
+    /// it is now.
+    async fn finish(&self, finishes: Vec<Finish>) -> StoreResult<Vec<Result<State, Refusal>>>;
+
+    /// Hands emails back, unsent and uncounted.
+    async fn release(&self, leases: Vec<Lease>) -> StoreResult<()>;
+
+    /// Takes emails that are due. Those over budget or too late are dead now.
+    async fn claim_due(
+        &self,
+        most: usize,
+        lease: Duration,
+        budgets: &Budgets,
+    ) -> StoreResult<Vec<Due>>;
+
+    /// Records which tickets were published and which were not.
+    async fn mark_queued(&self, published: Vec<EmailId>, refused: Vec<EmailId>) -> StoreResult<()>;
+
+    /// When the next email that a scheduler cares for is due.
+    async fn next_due(&self) -> StoreResult<Option<Timestamp>>;
+
+    /// Releases expired leases.
+    async fn rescue(&self, most: usize) -> StoreResult<Vec<Rescued>>;
+
+    /// Emails of unknown fate about which their policies have not decided.
+    async fn undecided(&self, most: usize) -> StoreResult<Vec<Undecided>>;
+
+    /// Records what policies decided about them.
+    async fn settle(&self, settlements: Vec<(EmailId, Conclusion)>) -> StoreResult<()>;
+
+    /// Removes what is over for long enough, at most `most` emails, and compacts statistics.
+    async fn prune(&self, retention: Retention, most: usize) -> StoreResult<Pruned>;
+}
+
+/// What operators and callers see and do.
+#[async_trait]
+pub trait DeskStore: Send + Sync {
+    /// Acts on emails, with an audit entry each.
+    async fn act(
+        &self,
+        ids: Vec<EmailId>,
+        action: Action,
+        actor: &Actor,
+    ) -> StoreResult<Vec<Acted>>;
+
+    /// One email with its attempts.
+    async fn find(&self, id: EmailId) -> StoreResult<Option<EmailRecord>>;
+
+    /// The email's MIME message.
+    async fn content(&self, id: EmailId) -> StoreResult<Option<Bytes>>;
+
+    /// Emails, newest first, without their attempts.
+    async fn list(&self, filter: &EmailFilter) -> StoreResult<Vec<EmailRecord>>;
+
+    /// Dead letters by what they died of, most first.
+    async fn dead_groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>>;
+
+    /// Numbers about emails.
+    async fn statistics(&self) -> StoreResult<Statistics>;
+
+    /// The audit log, newest first.
+    async fn audit(&self, most: usize) -> StoreResult<Vec<AuditEntry>>;
+
+    /// Checks the stored state against the promises. `ledger`: ids that a client saw accepted.
+    async fn verify(&self, ledger: &[EmailId], budgets: &Budgets) -> StoreResult<Vec<Violation>>;
+}
+
+/// API keys.
+#[async_trait]
+pub trait KeyStore: Send + Sync {
+    /// Keeps a key by the SHA-256 of its secret.
+    async fn create_key(
+        &self,
+        key: ApiKey,
+        secret_hash: [u8; 32],
+        actor: &Actor,
+    ) -> StoreResult<()>;
+
+    /// The key with this hash, unless it was revoked.
+    async fn find_key(&self, secret_hash: [u8; 32]) -> StoreResult<Option<ApiKey>>;
+
+    /// All keys, oldest first.
+    async fn keys(&self) -> StoreResult<Vec<ApiKey>>;
+
+    /// Revokes a key; `false` if there is none.
+    async fn revoke_key(&self, id: &str, actor: &Actor) -> StoreResult<bool>;
+}
+
+/// The dev inbox.
+#[async_trait]
+pub trait InboxStore: Send + Sync {
+    /// Keeps captured mail.
+    async fn capture(&self, captured: Captured) -> StoreResult<()>;
+
+    /// Captured mail, newest first, without content.
+    async fn captures(&self, most: usize) -> StoreResult<Vec<Captured>>;
+
+    /// The newest capture of an email, with content.
+    async fn find_capture(&self, id: EmailId) -> StoreResult<Option<Captured>>;
+}
+
+/// A whole store.
+#[async_trait]
+pub trait Store: EmailStore + DeskStore + KeyStore + InboxStore {
+    /// The store's time. All instants in the store are by this clock.
+    fn now(&self) -> Timestamp;
+
+    /// Resolves when another process may have changed something that concerns us.
+    async fn changed(&self);
+
+    /// Whether the store answers.
+    async fn check(&self) -> StoreResult<()>;
+}
+
+/// A store that several parts share.
+pub type SharedStore = Arc<dyn Store>;
