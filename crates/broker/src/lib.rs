@@ -1,1 +1,8 @@
-//! Placeholder.
+//! Where tickets wait between acceptance and a sender.
+//!
+//! A broker is a hint: every ticket may be lost or doubled without harm. Brokers know nothing of
+//! stores or transports.
+
+pub mod in_process;
+
+pub use in_process::InProcessBroker;

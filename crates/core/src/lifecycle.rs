@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::attempt::AttemptRecord;
 use crate::decision::{Conclusion, Decision};
+use crate::fingerprint::fingerprint;
 use crate::status::{DeadReason, Outcome, Phase, Status, named};
 
 /// An email is sent alone from this many losses on.
@@ -117,6 +118,12 @@ impl State {
         self.locked_until = None;
         self.worker = None;
         self.started_at = None;
+    }
+
+    fn forget_error(&mut self) {
+        self.last_error = None;
+        self.error_class = None;
+        self.fingerprint = None;
     }
 
     fn end(&mut self, status: Status, now: Timestamp) {
@@ -338,6 +345,7 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                     next.last_error =
                         Some("the worker was lost after the final dot may have been sent".into());
                     next.error_class = Some("worker_lost".into());
+                    next.fingerprint = next.last_error.as_deref().map(fingerprint);
                     next.unlock();
                     attempt = Some(AttemptRecord {
                         error: next.last_error.clone(),
@@ -354,7 +362,7 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                         next.last_error =
                             Some("workers were lost three times while sending it".into());
                         next.error_class = Some("worker_lost".into());
-                        next.fingerprint = Some(crate::fingerprint::fingerprint("workers lost"));
+                        next.fingerprint = Some(fingerprint("workers lost"));
                     } else {
                         next.status = Status::Failed;
                         next.next_attempt_at = Some(now);
@@ -399,7 +407,8 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                 }
                 other => return Err(Refusal::NotAllowed(other)),
             }
-            next.possible_duplicate |= state.status == Status::Unknown;
+            // Also when an operator gave the uncertain one up in between.
+            next.possible_duplicate |= state.unknown_count > 0;
             next.status = Status::Pending;
             next.phase = Phase::Idle;
             next.lease_token += 1;
@@ -409,10 +418,8 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             next.unknown_count = 0;
             next.next_attempt_at = Some(now);
             next.last_queued_at = None;
-            next.last_error = None;
-            next.error_class = None;
+            next.forget_error();
             next.dead_reason = None;
-            next.fingerprint = None;
             next.finished_at = None;
             next.unlock();
         }
@@ -424,6 +431,7 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                 Resolution::Sent => {
                     next.end(Status::Sent, now);
                     next.sent_at = Some(now);
+                    next.forget_error();
                 }
                 Resolution::Retry => return transition(state, &Event::Replay, now),
                 Resolution::Dead => {
@@ -487,6 +495,10 @@ fn finish(
         return Err(Refusal::StaleToken);
     }
     let late = state.status != Status::Sending;
+    // A token that came from a replay, or from nothing yet, was never handed to a worker.
+    if late && state.attempt_number == state.budget_from {
+        return Err(Refusal::StaleToken);
+    }
     // A late `sent` with the current token is proof. Nothing else is worth believing late.
     if late && decision.outcome != Outcome::Sent {
         return Err(Refusal::StaleToken);
@@ -509,9 +521,7 @@ fn finish(
         Conclusion::Sent => {
             next.end(Status::Sent, now);
             next.sent_at = Some(now);
-            next.last_error = None;
-            next.error_class = None;
-            next.fingerprint = None;
+            next.forget_error();
         }
         Conclusion::Dead(reason) => {
             next.end(Status::Dead, now);

@@ -208,8 +208,8 @@ impl Action {
 /// What became of an operator's action on one email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acted {
-    /// Done; the state is this now. The ticket is there when it is ready to be sent.
-    Done(Status, Option<crate::port::Ticket>),
+    /// Done; the state is this now.
+    Done(Status),
     /// It was so already.
     Unchanged(Status),
     /// The state does not allow it.
@@ -365,8 +365,13 @@ pub struct Violation {
 /// The way of an email through the store, in the order of its life.
 #[async_trait]
 pub trait EmailStore: Send + Sync {
-    /// Keeps new emails. Each is durable, or was before, when this answers.
-    async fn accept(&self, emails: Vec<NewEmail>) -> StoreResult<Vec<StoreResult<Accepted>>>;
+    /// Keeps new emails. Each is durable, or was before, when this answers. `ticketed`: the
+    /// caller publishes tickets for those that are due; otherwise the scheduler does.
+    async fn accept(
+        &self,
+        emails: Vec<NewEmail>,
+        ticketed: bool,
+    ) -> StoreResult<Vec<StoreResult<Accepted>>>;
 
     /// Begins attempts: `sending`, with a lease and a new token.
     async fn begin(
@@ -376,14 +381,15 @@ pub trait EmailStore: Send + Sync {
         lease: Duration,
     ) -> StoreResult<Vec<Begun>>;
 
-    /// Begins attempts of emails that wait without a ticket: never queued, or queued before
-    /// `queued_before`.
+    /// Begins attempts of emails that wait without a ticket: never queued, or queued (or, for
+    /// failed ones, due) before `queued_before`.
     async fn begin_unticketed(
         &self,
         most: usize,
         queued_before: Timestamp,
         worker: &str,
         lease: Duration,
+        budgets: &Budgets,
     ) -> StoreResult<Vec<Started>>;
 
     /// Keeps leases; `false` for one that is lost.

@@ -1,0 +1,11 @@
+//! The sink seen from outside, over real sockets.
+
+mod auth;
+mod client;
+mod data;
+mod ledger;
+mod mode;
+mod protocol;
+mod recipient;
+mod speed;
+mod tls;

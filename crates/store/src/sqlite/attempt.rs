@@ -1,0 +1,264 @@
+//! One attempt: begin, renew, gate, finish, release.
+
+use std::time::Duration;
+
+use posthaste_core::Timestamp;
+use posthaste_core::email::{EmailId, PolicyChoice};
+use posthaste_core::lifecycle::{Event, Refusal, State};
+use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult};
+use posthaste_core::status::Status;
+
+use super::email_row::{from_json, started_of};
+use super::state_row::{apply, apply_to, load};
+use super::writer::Flush;
+use super::{SqliteStore, micros, recipient_row};
+
+/// What `begin` says before the content is read.
+type Opened = Result<State, Option<Refusal>>;
+
+impl SqliteStore {
+    pub(super) async fn begin_all(
+        &self,
+        ids: Vec<EmailId>,
+        worker: &str,
+        lease: Duration,
+    ) -> StoreResult<Vec<Begun>> {
+        let worker = worker.to_owned();
+        let (opened, now) = self
+            .writer
+            .run(move |flush| {
+                let event = Event::Begin {
+                    worker: &worker,
+                    lease,
+                };
+                let opened: rusqlite::Result<Vec<(EmailId, Opened)>> = ids
+                    .into_iter()
+                    .map(|id| {
+                        Ok((
+                            id,
+                            match apply(flush, id, &event)? {
+                                Some(Ok(applied)) => Ok(applied.next),
+                                Some(Err(refusal)) => Err(Some(refusal)),
+                                None => Err(None),
+                            },
+                        ))
+                    })
+                    .collect();
+                Ok((opened?, flush.now()))
+            })
+            .await?;
+        // The content never changes, so it is read outside the writer's transaction.
+        self.readers
+            .run(move |connection| {
+                opened
+                    .into_iter()
+                    .map(|(id, opened)| {
+                        Ok(match opened {
+                            Ok(state) => {
+                                Begun::Started(Box::new(started_of(connection, id, state, now)?))
+                            }
+                            Err(Some(refusal)) => Begun::Refused(refusal),
+                            Err(None) => Begun::NotFound,
+                        })
+                    })
+                    .collect()
+            })
+            .await
+    }
+
+    pub(super) async fn begin_without_ticket(
+        &self,
+        most: usize,
+        queued_before: Timestamp,
+        worker: &str,
+        lease: Duration,
+        budgets: &Budgets,
+    ) -> StoreResult<Vec<Started>> {
+        // Most of the time there is nothing: look before disturbing the writer.
+        let before = micros(queued_before);
+        let now = micros(posthaste_core::port::Store::now(self));
+        let candidates = self
+            .readers
+            .run(move |connection| unticketed(connection, most, before, now))
+            .await?;
+        if candidates.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (worker, budgets) = (worker.to_owned(), budgets.clone());
+        let (opened, now) = self
+            .writer
+            .run(move |flush| {
+                let mut opened = Vec::new();
+                for id in candidates {
+                    if let Some(state) =
+                        open_unticketed(flush, id, before, &worker, lease, &budgets)?
+                    {
+                        opened.push((id, state));
+                    }
+                }
+                Ok((opened, flush.now()))
+            })
+            .await?;
+        self.readers
+            .run(move |connection| {
+                opened
+                    .into_iter()
+                    .map(|(id, state)| started_of(connection, id, state, now))
+                    .collect()
+            })
+            .await
+    }
+
+    pub(super) async fn renew_all(
+        &self,
+        leases: Vec<Lease>,
+        lease: Duration,
+    ) -> StoreResult<Vec<bool>> {
+        self.apply_to_leases(leases, move |token| Event::Renew { token, lease })
+            .await
+    }
+
+    pub(super) async fn pass_gate_all(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>> {
+        self.apply_to_leases(leases, |token| Event::Gate { token })
+            .await
+    }
+
+    pub(super) async fn release_all(&self, leases: Vec<Lease>) -> StoreResult<()> {
+        self.apply_to_leases(leases, |token| Event::Release { token })
+            .await
+            .map(drop)
+    }
+
+    async fn apply_to_leases<F>(&self, leases: Vec<Lease>, event: F) -> StoreResult<Vec<bool>>
+    where
+        F: Fn(i64) -> Event<'static> + Send + 'static,
+    {
+        self.writer
+            .run(move |flush| {
+                leases
+                    .into_iter()
+                    .map(|held| {
+                        Ok(matches!(
+                            apply(flush, held.id, &event(held.token))?,
+                            Some(Ok(_))
+                        ))
+                    })
+                    .collect()
+            })
+            .await
+    }
+
+    pub(super) async fn finish_all(
+        &self,
+        finishes: Vec<Finish>,
+    ) -> StoreResult<Vec<Result<State, Refusal>>> {
+        self.writer
+            .run(move |flush| {
+                finishes
+                    .iter()
+                    .map(|finish| finish_one(flush, finish))
+                    .collect()
+            })
+            .await
+    }
+}
+
+fn finish_one(flush: &mut Flush<'_>, finish: &Finish) -> rusqlite::Result<Result<State, Refusal>> {
+    let Finish {
+        lease,
+        decision,
+        transport,
+    } = finish;
+    let event = Event::Finish {
+        token: lease.token,
+        decision,
+        transport,
+    };
+    // A row that is gone was pruned: whoever held it is long stale.
+    let Some(applied) = apply(flush, lease.id, &event)? else {
+        return Ok(Err(Refusal::StaleToken));
+    };
+    if applied.is_ok() && !decision.recipients.is_empty() {
+        recipient_row::save(flush, lease.id, &decision.recipients)?;
+    }
+    Ok(applied.map(|applied| applied.next))
+}
+
+/// Emails that wait without a ticket, oldest first.
+fn unticketed(
+    connection: &rusqlite::Connection,
+    most: usize,
+    before: i64,
+    now: i64,
+) -> rusqlite::Result<Vec<EmailId>> {
+    const NEVER_QUEUED: &str = "SELECT id FROM email_log
+        WHERE status = 'pending' AND last_queued_at IS NULL AND next_attempt_at <= ?1
+        ORDER BY next_attempt_at LIMIT ?2";
+    // A ticket is published when an email is due or later, so whatever was queued before that
+    // moment was due before it: the index range is as small as the answer.
+    const QUEUED_LONG_AGO: &str = "SELECT id FROM email_log
+        WHERE status = ?3 AND next_attempt_at < ?1
+          AND (last_queued_at < ?1 OR (last_queued_at IS NULL AND locked_until IS NULL))
+        ORDER BY next_attempt_at LIMIT ?2";
+    const DUE_LONG_AGO: &str = "SELECT id FROM email_log
+        WHERE status = 'failed' AND next_attempt_at < ?1
+        ORDER BY next_attempt_at LIMIT ?2";
+    let mut ids = Vec::new();
+    let id = |row: &rusqlite::Row<'_>| row.get(0).map(EmailId);
+    for found in connection
+        .prepare_cached(NEVER_QUEUED)?
+        .query_map((now, most), id)?
+    {
+        ids.push(found?);
+    }
+    for status in [Status::Pending, Status::RetryQueued] {
+        let mut statement = connection.prepare_cached(QUEUED_LONG_AGO)?;
+        let left = most.saturating_sub(ids.len());
+        for found in statement.query_map((before, left, status.as_str()), id)? {
+            ids.push(found?);
+        }
+    }
+    let left = most.saturating_sub(ids.len());
+    for found in connection
+        .prepare_cached(DUE_LONG_AGO)?
+        .query_map((before, left), id)?
+    {
+        ids.push(found?);
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
+}
+
+/// Begins one of them, if it still waits. A failed one passes the scheduler's check first.
+fn open_unticketed(
+    flush: &mut Flush<'_>,
+    id: EmailId,
+    before: i64,
+    worker: &str,
+    lease: Duration,
+    budgets: &Budgets,
+) -> rusqlite::Result<Option<State>> {
+    let Some(mut state) = load(flush, id)? else {
+        return Ok(None);
+    };
+    let queued_since = state.last_queued_at.is_some_and(|at| micros(at) >= before);
+    if queued_since && state.status != Status::Failed {
+        return Ok(None);
+    }
+    if state.status == Status::Failed {
+        let choice: PolicyChoice = flush
+            .prepare_cached("SELECT policy FROM email WHERE id = ?1")?
+            .query_row([id.0], |row| from_json(row, 0))?;
+        let event = Event::ClaimDue {
+            lease,
+            budget: budgets.of(&choice),
+        };
+        match apply_to(flush, id, &state, &event)? {
+            Ok(applied) => state = applied.next,
+            Err(_) => return Ok(None),
+        }
+    }
+    let begun = apply_to(flush, id, &state, &Event::Begin { worker, lease })?;
+    Ok(begun.ok().map(|applied| applied.next))
+}

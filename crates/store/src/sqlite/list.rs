@@ -1,0 +1,164 @@
+//! Reading emails.
+
+use bytes::Bytes;
+use posthaste_core::email::{EmailId, EmailRecord};
+use posthaste_core::port::{DeadGroup, EmailFilter, StoreResult};
+use posthaste_core::status::Status;
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, params_from_iter};
+
+use super::email_row::{record_columns, record_of};
+use super::state_row::attempts_of;
+use super::{SqliteStore, from_micros, micros};
+
+impl SqliteStore {
+    pub(super) async fn find_email(&self, id: EmailId) -> StoreResult<Option<EmailRecord>> {
+        self.readers
+            .run(move |connection| {
+                let columns = record_columns();
+                let found = connection
+                    .prepare_cached(&format!(
+                        "SELECT {columns} FROM email e JOIN email_log l ON l.id = e.id WHERE e.id = ?1"
+                    ))?
+                    .query_row([id.0], |row| record_of(connection, row))
+                    .optional()?;
+                let Some(mut record) = found else { return Ok(None) };
+                record.attempts = attempts_of(connection, id)?;
+                Ok(Some(record))
+            })
+            .await
+    }
+
+    pub(super) async fn content_of(&self, id: EmailId) -> StoreResult<Option<Bytes>> {
+        self.readers
+            .run(move |connection| {
+                connection
+                    .prepare_cached("SELECT content FROM email WHERE id = ?1")?
+                    .query_row([id.0], |row| row.get::<_, Vec<u8>>(0).map(Bytes::from))
+                    .optional()
+            })
+            .await
+    }
+
+    pub(super) async fn list_emails(&self, filter: &EmailFilter) -> StoreResult<Vec<EmailRecord>> {
+        let (sql, values) = list_query(filter);
+        self.readers
+            .run(move |connection| {
+                connection
+                    .prepare_cached(&sql)?
+                    .query_map(params_from_iter(values), |row| record_of(connection, row))?
+                    .collect()
+            })
+            .await
+    }
+
+    pub(super) async fn groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>> {
+        let owner = owner.map(str::to_owned);
+        self.readers
+            .run(move |connection| {
+                connection
+                    .prepare_cached(
+                        // A bare column beside max() comes from the row that has the maximum.
+                        "SELECT coalesce(l.fingerprint, l.dead_reason), count(*), min(l.finished_at),
+                             max(l.finished_at), coalesce(l.last_error, l.dead_reason)
+                         FROM email_log l
+                         WHERE l.status = 'dead' AND (?1 IS NULL
+                             OR (SELECT owner FROM email e WHERE e.id = l.id) = ?1)
+                         GROUP BY 1 ORDER BY 2 DESC, 4 DESC LIMIT 1000",
+                    )?
+                    .query_map([owner], |row| {
+                        Ok(DeadGroup {
+                            fingerprint: row.get(0)?,
+                            count: row.get(1)?,
+                            first_seen: from_micros(row.get(2)?),
+                            last_seen: from_micros(row.get(3)?),
+                            sample: row.get(4)?,
+                        })
+                    })?
+                    .collect()
+            })
+            .await
+    }
+}
+
+/// The query for a filter. The text is put together from fixed pieces; values are always bound.
+fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
+    let mut conditions = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    let mut bind = |value: Value| {
+        values.push(value);
+        format!("?{}", values.len())
+    };
+    if !filter.statuses.is_empty() {
+        let names: Vec<_> = filter
+            .statuses
+            .iter()
+            .map(|status: &Status| bind(status.as_str().to_owned().into()))
+            .collect();
+        conditions.push(format!("l.status IN ({})", names.join(", ")));
+    }
+    if let Some(owner) = &filter.owner {
+        conditions.push(format!("e.owner = {}", bind(owner.clone().into())));
+    }
+    if let Some(template) = &filter.template {
+        conditions.push(format!("e.template = {}", bind(template.clone().into())));
+    }
+    if let Some(fingerprint) = &filter.fingerprint {
+        let place = bind(fingerprint.clone().into());
+        conditions.push(format!("coalesce(l.fingerprint, l.dead_reason) = {place}"));
+    }
+    if let Some(since) = filter.since {
+        conditions.push(format!("e.created_at >= {}", bind(micros(since).into())));
+    }
+    if let Some(after) = filter.after {
+        conditions.push(format!(
+            "e.id < {}",
+            bind(after.0.into_bytes().to_vec().into())
+        ));
+    }
+    if let Some(to) = &filter.to {
+        let place = bind(to.to_lowercase().into());
+        conditions.push(format!("({})", is_to(&place)));
+    }
+    if let Some(q) = &filter.q {
+        conditions.push(format!("({})", search(q, &mut bind)));
+    }
+    let conditions = if conditions.is_empty() {
+        "1".to_owned()
+    } else {
+        conditions.join(" AND ")
+    };
+    let limit = bind(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
+    let columns = record_columns();
+    let sql = format!(
+        "SELECT {columns} FROM email e JOIN email_log l ON l.id = e.id
+         WHERE {conditions} ORDER BY e.id DESC LIMIT {limit}"
+    );
+    (sql, values)
+}
+
+fn is_to(place: &str) -> String {
+    format!(
+        "e.first_recipient = {place} OR (e.recipient_count > 1 AND EXISTS
+             (SELECT 1 FROM json_each(e.recipients) WHERE lower(value) = {place}))"
+    )
+}
+
+/// An id, a key, an exact address or the start of a subject.
+fn search(q: &str, bind: &mut impl FnMut(Value) -> String) -> String {
+    if let Ok(id) = q.trim().parse::<EmailId>() {
+        let place = bind(id.0.into_bytes().to_vec().into());
+        let key = bind(q.to_owned().into());
+        return format!("e.id = {place} OR e.message_key = {key}");
+    }
+    let key = bind(q.to_owned().into());
+    let address = bind(q.to_lowercase().into());
+    // The start of a subject as a range, which the index serves; LIKE with a bound pattern it
+    // cannot.
+    let from = bind(q.to_owned().into());
+    let to = bind(format!("{q}\u{10ffff}").into());
+    format!(
+        "e.message_key = {key} OR {} OR (e.subject COLLATE NOCASE >= {from} AND e.subject COLLATE NOCASE < {to})",
+        is_to(&address)
+    )
+}

@@ -1,0 +1,142 @@
+//! SQLite: the embedded default.
+//!
+//! One writer thread with group commit, a pool of readers, WAL with `synchronous=FULL`. One
+//! server per file; the command line may open the file beside it, and the server notices.
+
+mod accept;
+mod act;
+mod attempt;
+mod email_row;
+mod error;
+mod inbox;
+mod key;
+mod list;
+mod migration;
+mod port;
+mod prune;
+mod reader;
+mod recipient_row;
+mod rescue;
+mod schedule;
+mod state_row;
+mod statistics;
+mod verify;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste_core::Timestamp;
+use posthaste_core::port::{Clock, Store, StoreError, StoreResult, SystemClock};
+use rusqlite::Connection;
+
+use self::error::store_error;
+use self::reader::Readers;
+use self::writer::Writer;
+
+/// How a SQLite store is opened.
+#[derive(Clone)]
+pub struct SqliteOptions {
+    /// The database file. Its folder must exist.
+    pub path: PathBuf,
+    /// How many connections may read at the same time.
+    pub readers: usize,
+    /// How long to wait for another process that writes.
+    pub busy_timeout: Duration,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl SqliteOptions {
+    /// The defaults for a file.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            readers: 4,
+            busy_timeout: Duration::from_secs(10),
+            clock: Arc::new(SystemClock::start()),
+        }
+    }
+}
+
+/// Emails in a SQLite file.
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Readers,
+    clock: Arc<dyn Clock>,
+}
+
+impl SqliteStore {
+    /// Opens the file, creates it if it is not there, and brings its schema up to date.
+    pub fn open(options: SqliteOptions) -> StoreResult<Self> {
+        let mut connection = open_connection(&options).map_err(store_error)?;
+        migration::migrate(&mut connection)?;
+        let clock = Arc::clone(&options.clock);
+        let writer = Writer::start(connection, Arc::clone(&clock))?;
+        let readers = Readers::new(options);
+        Ok(Self {
+            writer,
+            readers,
+            clock,
+        })
+    }
+
+    /// The version of SQLite that is linked in.
+    #[must_use]
+    pub fn linked_version() -> &'static str {
+        rusqlite::version()
+    }
+}
+
+/// A connection with the settings that all of ours share.
+fn open_connection(options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(&options.path)?;
+    connection.busy_timeout(options.busy_timeout)?;
+    connection.pragma_update(None, "page_size", 16_384)?;
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// The clock's time in whole microseconds, the precision of the database.
+fn now_of(clock: &dyn Clock) -> Timestamp {
+    from_micros(micros(clock.now()))
+}
+
+fn micros(at: Timestamp) -> i64 {
+    at.as_microsecond()
+}
+
+fn from_micros(micros: i64) -> Timestamp {
+    Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX)
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn now(&self) -> Timestamp {
+        now_of(&*self.clock)
+    }
+
+    async fn changed(&self) {
+        self.writer.changed().await;
+    }
+
+    async fn check(&self) -> StoreResult<()> {
+        // Through the writer: a store that can be read but not written is not well.
+        self.writer
+            .run(|flush| flush.query_row("SELECT 1", [], |_| Ok(())))
+            .await
+    }
+}
+
+/// A value that could not be read back as what it was written.
+fn corrupt(what: impl std::fmt::Display) -> rusqlite::Error {
+    let error = StoreError::Failed(format!("unreadable value: {what}"));
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+}

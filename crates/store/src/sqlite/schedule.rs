@@ -1,0 +1,143 @@
+//! Emails that are due: taken by a scheduler, published, marked.
+
+use std::time::Duration;
+
+use posthaste_core::Timestamp;
+use posthaste_core::email::{EmailId, PolicyChoice};
+use posthaste_core::lifecycle::Event;
+use posthaste_core::port::{Budgets, Due, StoreResult};
+use posthaste_core::status::{DeadReason, Priority, Status};
+use rusqlite::OptionalExtension;
+
+use super::email_row::from_json;
+use super::state_row::{apply, apply_to, load, named, optional_time};
+use super::writer::Flush;
+use super::{SqliteStore, from_micros, micros};
+
+/// Failed emails that are due, then those that wait without a ticket.
+const DUE: [&str; 2] = [
+    "SELECT id FROM email_log WHERE status = 'failed' AND next_attempt_at <= ?1
+     ORDER BY next_attempt_at LIMIT ?2",
+    "SELECT id FROM email_log
+     WHERE status = 'pending' AND last_queued_at IS NULL AND next_attempt_at <= ?1
+     ORDER BY next_attempt_at LIMIT ?2",
+];
+
+impl SqliteStore {
+    pub(super) async fn claim_all_due(
+        &self,
+        most: usize,
+        lease: Duration,
+        budgets: &Budgets,
+    ) -> StoreResult<Vec<Due>> {
+        let budgets = budgets.clone();
+        self.writer
+            .run(move |flush| {
+                let mut due = Vec::new();
+                for sql in DUE {
+                    let left = most.saturating_sub(due.len());
+                    for id in ids(flush, sql, left)? {
+                        due.extend(claim(flush, id, lease, &budgets)?);
+                    }
+                }
+                Ok(due)
+            })
+            .await
+    }
+
+    pub(super) async fn mark_all_queued(
+        &self,
+        published: Vec<EmailId>,
+        refused: Vec<EmailId>,
+    ) -> StoreResult<()> {
+        self.writer
+            .run(move |flush| {
+                for id in published {
+                    apply(flush, id, &Event::Queued)?;
+                }
+                for id in refused {
+                    apply(flush, id, &Event::Unqueued)?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    pub(super) async fn next_due_at(&self) -> StoreResult<Option<Timestamp>> {
+        self.readers
+            .run(|connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT min(due) FROM (
+                             SELECT min(next_attempt_at) AS due FROM email_log WHERE status = 'failed'
+                             UNION ALL
+                             SELECT min(next_attempt_at) FROM email_log
+                             WHERE status = 'pending' AND last_queued_at IS NULL)",
+                    )?
+                    .query_row([], |row| optional_time(row, 0))
+            })
+            .await
+    }
+}
+
+fn ids(flush: &Flush<'_>, sql: &str, most: usize) -> rusqlite::Result<Vec<EmailId>> {
+    let now = micros(flush.now());
+    flush
+        .prepare_cached(sql)?
+        .query_map((now, most), |row| row.get(0).map(EmailId))?
+        .collect()
+}
+
+struct Content {
+    message_key: String,
+    priority: Priority,
+    policy: PolicyChoice,
+    expires_at: Option<Timestamp>,
+}
+
+fn claim(
+    flush: &mut Flush<'_>,
+    id: EmailId,
+    lease: Duration,
+    budgets: &Budgets,
+) -> rusqlite::Result<Option<Due>> {
+    let Some(state) = load(flush, id)? else {
+        return Ok(None);
+    };
+    let content = flush
+        .prepare_cached(
+            "SELECT message_key, priority, policy, expires_at FROM email WHERE id = ?1",
+        )?
+        .query_row([id.0], |row| {
+            Ok(Content {
+                message_key: row.get(0)?,
+                priority: named(row, 1)?,
+                policy: from_json(row, 2)?,
+                expires_at: row.get::<_, Option<i64>>(3)?.map(from_micros),
+            })
+        })
+        .optional()?;
+    let Some(content) = content else {
+        return Ok(None);
+    };
+    let event = if content.expires_at.is_some_and(|at| at <= flush.now()) {
+        Event::Expire
+    } else {
+        Event::ClaimDue {
+            lease,
+            budget: budgets.of(&content.policy),
+        }
+    };
+    let due_at = state.next_attempt_at.unwrap_or_else(|| flush.now());
+    let applied = apply_to(flush, id, &state, &event)?;
+    Ok(applied.ok().map(|applied| Due {
+        id,
+        message_key: content.message_key,
+        priority: content.priority,
+        attempt_count: state.attempt_count,
+        due_at,
+        exhausted: applied.next.dead_reason == Some(DeadReason::MaxAttemptsExceeded),
+        expired: applied.next.status == Status::Dead
+            && applied.next.dead_reason == Some(DeadReason::Expired),
+    }))
+}

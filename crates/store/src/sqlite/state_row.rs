@@ -1,0 +1,250 @@
+//! The row of `email_log` as the lifecycle's `State`, and every way it is written.
+
+use posthaste_core::attempt::AttemptRecord;
+use posthaste_core::email::EmailId;
+use posthaste_core::lifecycle::{Event, Refusal, State, Transition, transition};
+use posthaste_core::status::{Phase, Status};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::writer::Flush;
+use super::{corrupt, from_micros, micros};
+
+/// The columns of a state, in the order in which `state_of` reads them.
+pub(super) const STATE_COLUMNS: &str =
+    "l.status, l.phase, l.attempt_number, l.attempt_count, l.budget_from, l.max_attempts,
+     l.next_attempt_at, l.locked_until, l.lease_token, l.worker, l.started_at, l.lost_count,
+     l.unknown_count, l.possible_duplicate, l.last_queued_at, l.last_error, l.error_class,
+     l.dead_reason, l.fingerprint, l.sent_at, l.finished_at";
+/// How many columns that are.
+pub(super) const STATE_WIDTH: usize = 21;
+
+/// Reads a name such as a status.
+pub(super) fn named<T: std::str::FromStr>(row: &Row<'_>, at: usize) -> rusqlite::Result<T>
+where
+    T::Err: std::fmt::Display,
+{
+    row.get_ref(at)?.as_str()?.parse().map_err(corrupt)
+}
+
+/// Reads a name that may be missing.
+pub(super) fn optional_name<T: std::str::FromStr>(
+    row: &Row<'_>,
+    at: usize,
+) -> rusqlite::Result<Option<T>>
+where
+    T::Err: std::fmt::Display,
+{
+    row.get_ref(at)?
+        .as_str_or_null()?
+        .map(|text| text.parse().map_err(corrupt))
+        .transpose()
+}
+
+/// Reads a time that may be missing.
+pub(super) fn optional_time(
+    row: &Row<'_>,
+    at: usize,
+) -> rusqlite::Result<Option<posthaste_core::Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(at)?.map(from_micros))
+}
+
+/// Reads a state whose columns begin at `at`.
+pub(super) fn state_of(row: &Row<'_>, at: usize) -> rusqlite::Result<State> {
+    Ok(State {
+        status: named(row, at)?,
+        phase: named(row, at + 1)?,
+        attempt_number: row.get(at + 2)?,
+        attempt_count: row.get(at + 3)?,
+        budget_from: row.get(at + 4)?,
+        max_attempts: row.get(at + 5)?,
+        next_attempt_at: optional_time(row, at + 6)?,
+        locked_until: optional_time(row, at + 7)?,
+        lease_token: row.get(at + 8)?,
+        worker: row.get(at + 9)?,
+        started_at: optional_time(row, at + 10)?,
+        lost_count: row.get(at + 11)?,
+        unknown_count: row.get(at + 12)?,
+        possible_duplicate: row.get(at + 13)?,
+        last_queued_at: optional_time(row, at + 14)?,
+        last_error: row.get(at + 15)?,
+        error_class: row.get(at + 16)?,
+        dead_reason: optional_name(row, at + 17)?,
+        fingerprint: row.get(at + 18)?,
+        sent_at: optional_time(row, at + 19)?,
+        finished_at: optional_time(row, at + 20)?,
+    })
+}
+
+/// The state of an email.
+pub(super) fn load(connection: &Connection, id: EmailId) -> rusqlite::Result<Option<State>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {STATE_COLUMNS} FROM email_log l WHERE l.id = ?1"
+        ))?
+        .query_row([id.0], |row| state_of(row, 0))
+        .optional()
+}
+
+/// Inserts the state of a new email.
+pub(super) fn insert(flush: &mut Flush<'_>, id: EmailId, state: &State) -> rusqlite::Result<()> {
+    flush
+        .prepare_cached(
+            "INSERT INTO email_log (id, status, phase, attempt_number, attempt_count, budget_from,
+                 max_attempts, next_attempt_at, lease_token, lost_count, unknown_count,
+                 possible_duplicate, last_queued_at)
+             VALUES (?1, ?2, ?3, 0, 0, 0, ?4, ?5, 0, 0, 0, 0, ?6)",
+        )?
+        .execute(params![
+            id.0,
+            state.status.as_str(),
+            state.phase.as_str(),
+            state.max_attempts,
+            state.next_attempt_at.map(micros),
+            state.last_queued_at.map(micros),
+        ])?;
+    flush.count(None, Some(state.status), 1);
+    Ok(())
+}
+
+/// What an event made of an email that exists.
+pub(super) type Applied = Result<Transition, Refusal>;
+
+/// Loads the state, asks the lifecycle, and writes what it says.
+pub(super) fn apply(
+    flush: &mut Flush<'_>,
+    id: EmailId,
+    event: &Event<'_>,
+) -> rusqlite::Result<Option<Applied>> {
+    let Some(state) = load(flush, id)? else {
+        return Ok(None);
+    };
+    apply_to(flush, id, &state, event).map(Some)
+}
+
+/// Asks the lifecycle about a state that was just loaded, and writes what it says.
+pub(super) fn apply_to(
+    flush: &mut Flush<'_>,
+    id: EmailId,
+    state: &State,
+    event: &Event<'_>,
+) -> rusqlite::Result<Applied> {
+    let applied = match transition(state, event, flush.now()) {
+        Ok(applied) => applied,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    match event {
+        // Two writes are frequent and touch one column that few or no indexes hold.
+        Event::Gate { .. } => {
+            let sql = "UPDATE email_log SET phase = ?2 WHERE id = ?1";
+            flush
+                .prepare_cached(sql)?
+                .execute((id.0, Phase::Committing.as_str()))?;
+        }
+        Event::Renew { .. } => {
+            let sql = "UPDATE email_log SET locked_until = ?2 WHERE id = ?1";
+            flush
+                .prepare_cached(sql)?
+                .execute((id.0, applied.next.locked_until.map(micros)))?;
+        }
+        _ => update(flush, id, state.status, &applied.next)?,
+    }
+    if let Some(attempt) = &applied.attempt {
+        insert_attempt(flush, id, attempt)?;
+    }
+    Ok(Ok(applied))
+}
+
+fn update(flush: &mut Flush<'_>, id: EmailId, from: Status, state: &State) -> rusqlite::Result<()> {
+    flush
+        .prepare_cached(
+            "UPDATE email_log SET status = ?2, phase = ?3, attempt_number = ?4, attempt_count = ?5,
+                 budget_from = ?6, max_attempts = ?7, next_attempt_at = ?8, locked_until = ?9,
+                 lease_token = ?10, worker = ?11, started_at = ?12, lost_count = ?13,
+                 unknown_count = ?14, possible_duplicate = ?15, last_queued_at = ?16,
+                 last_error = ?17, error_class = ?18, dead_reason = ?19, fingerprint = ?20,
+                 sent_at = ?21, finished_at = ?22
+             WHERE id = ?1",
+        )?
+        .execute(params![
+            id.0,
+            state.status.as_str(),
+            state.phase.as_str(),
+            state.attempt_number,
+            state.attempt_count,
+            state.budget_from,
+            state.max_attempts,
+            state.next_attempt_at.map(micros),
+            state.locked_until.map(micros),
+            state.lease_token,
+            state.worker,
+            state.started_at.map(micros),
+            state.lost_count,
+            state.unknown_count,
+            state.possible_duplicate,
+            state.last_queued_at.map(micros),
+            state.last_error,
+            state.error_class,
+            state.dead_reason.map(|reason| reason.as_str()),
+            state.fingerprint,
+            state.sent_at.map(micros),
+            state.finished_at.map(micros),
+        ])?;
+    flush.count(Some(from), Some(state.status), 1);
+    Ok(())
+}
+
+/// Records an attempt. The same number again is late proof: it replaces what was assumed.
+fn insert_attempt(flush: &Flush<'_>, id: EmailId, attempt: &AttemptRecord) -> rusqlite::Result<()> {
+    flush
+        .prepare_cached(
+            "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome,
+                 error_class, error, reply, transport, worker, next_attempt_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+             ON CONFLICT DO UPDATE SET finished_at = excluded.finished_at,
+                 outcome = excluded.outcome, error_class = excluded.error_class,
+                 error = excluded.error, reply = excluded.reply, transport = excluded.transport,
+                 next_attempt_at = excluded.next_attempt_at",
+        )?
+        .execute(params![
+            id.0,
+            attempt.number,
+            micros(attempt.started_at),
+            micros(attempt.finished_at),
+            attempt.outcome.as_str(),
+            attempt.error_class,
+            attempt.error,
+            attempt.reply,
+            attempt.transport,
+            attempt.worker,
+            attempt.next_attempt_at.map(micros),
+        ])?;
+    Ok(())
+}
+
+/// Every attempt of an email in order.
+pub(super) fn attempts_of(
+    connection: &Connection,
+    id: EmailId,
+) -> rusqlite::Result<Vec<AttemptRecord>> {
+    connection
+        .prepare_cached(
+            "SELECT number, started_at, finished_at, outcome, error_class, error, reply, transport,
+                 worker, next_attempt_at
+             FROM email_attempt WHERE email_id = ?1 ORDER BY number",
+        )?
+        .query_map([id.0], |row| {
+            Ok(AttemptRecord {
+                number: row.get(0)?,
+                started_at: from_micros(row.get(1)?),
+                finished_at: from_micros(row.get(2)?),
+                outcome: named(row, 3)?,
+                error_class: row.get(4)?,
+                error: row.get(5)?,
+                reply: row.get(6)?,
+                transport: row.get(7)?,
+                worker: row.get(8)?,
+                next_attempt_at: optional_time(row, 9)?,
+            })
+        })?
+        .collect()
+}

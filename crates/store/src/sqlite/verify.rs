@@ -1,0 +1,229 @@
+//! Checks the stored state against the promises.
+
+use posthaste_core::email::{EmailId, PolicyChoice};
+use posthaste_core::port::{Budgets, StoreResult, Violation};
+use posthaste_core::status::Status;
+use rusqlite::Connection;
+
+use super::statistics::statistics;
+use super::{SqliteStore, micros};
+
+/// A lease may be left over for this long: a rescuer comes by more often.
+const LEASE_GRACE_MICROS: i64 = 5_000_000;
+/// At most this many breaches of one kind are listed.
+const MOST_LISTED: usize = 20;
+
+impl SqliteStore {
+    pub(super) async fn violations(
+        &self,
+        ledger: &[EmailId],
+        budgets: &Budgets,
+    ) -> StoreResult<Vec<Violation>> {
+        let (ledger, budgets) = (ledger.to_vec(), budgets.clone());
+        let now = micros(posthaste_core::port::Store::now(self));
+        self.readers
+            .run(move |connection| {
+                // One snapshot for all checks, however long they take.
+                let snapshot = connection.unchecked_transaction()?;
+                let mut found = Vec::new();
+                counters_match(&snapshot, now, &mut found)?;
+                ledger_is_kept(&snapshot, &ledger, &mut found)?;
+                budgets_are_kept(&snapshot, &budgets, &mut found)?;
+                for (invariant, what, sql) in CHECKS {
+                    list(&snapshot, invariant, what, sql, now, &mut found)?;
+                }
+                Ok(found)
+            })
+            .await
+    }
+}
+
+/// Queries that give the ids (and details) of rows that break a promise. `?1` is now.
+const CHECKS: [(&str, &str, &str); 8] = [
+    ("I1", "has content but no state", "SELECT hex(id), '' FROM email WHERE id NOT IN (SELECT id FROM email_log)"),
+    ("I1", "has a state but no content", "SELECT hex(id), '' FROM email_log WHERE id NOT IN (SELECT id FROM email)"),
+    (
+        "I3",
+        "was sent more than once without an attempt of unknown fate",
+        "SELECT hex(email_id), count(*) || ' sent attempts' FROM email_attempt
+         WHERE email_id NOT IN (SELECT email_id FROM recipient)
+         GROUP BY email_id
+         HAVING sum(outcome = 'sent') > 1 + sum(outcome = 'unknown')",
+    ),
+    (
+        "I4",
+        "has an attempt that no lease was given for",
+        "SELECT hex(a.email_id), 'attempt ' || a.number FROM email_attempt a
+         JOIN email_log l ON l.id = a.email_id
+         WHERE a.number > l.attempt_number OR l.attempt_number > l.lease_token",
+    ),
+    (
+        "I5",
+        "has a lease that is overdue",
+        "SELECT hex(id), 'by ' || (?1 - locked_until) / 1000000 || ' s' FROM email_log
+         WHERE locked_until < ?1",
+    ),
+    (
+        "I5",
+        "is locked although nobody can be working on it",
+        "SELECT hex(id), status FROM email_log
+         WHERE locked_until IS NOT NULL AND status NOT IN ('sending', 'retry_queued')",
+    ),
+    (
+        "I7",
+        "has a count of attempts that its records do not bear out",
+        "SELECT hex(l.id), l.attempt_count || ' counted, ' || (
+             SELECT count(*) FROM email_attempt a WHERE a.email_id = l.id AND a.number > l.budget_from
+               AND a.outcome IN ('transient', 'permanent', 'unknown')) || ' recorded'
+         FROM email_log l
+         WHERE (l.attempt_number > 0 OR l.attempt_count > 0) AND l.attempt_count <> (
+             SELECT count(*) FROM email_attempt a WHERE a.email_id = l.id AND a.number > l.budget_from
+               AND a.outcome IN ('transient', 'permanent', 'unknown'))",
+    ),
+    (
+        "I7",
+        "was tried earlier than allowed",
+        "SELECT hex(a.email_id), 'attempt ' || a.number FROM email_attempt a
+         JOIN email_attempt b ON b.email_id = a.email_id AND b.number = a.number - 1
+         JOIN email_log l ON l.id = a.email_id
+         WHERE a.number > l.budget_from + 1 AND a.started_at < b.next_attempt_at",
+    ),
+];
+
+fn list(
+    connection: &Connection,
+    invariant: &'static str,
+    what: &str,
+    sql: &str,
+    now: i64,
+    found: &mut Vec<Violation>,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(sql)?;
+    let overdue = now - LEASE_GRACE_MICROS;
+    let takes_time = statement.parameter_count() > 0;
+    let mut rows = if takes_time {
+        statement.query([overdue])?
+    } else {
+        statement.query([])?
+    };
+    let mut listed = 0;
+    while let Some(row) = rows.next()? {
+        listed += 1;
+        if listed > MOST_LISTED {
+            found.push(Violation {
+                invariant,
+                detail: format!("… and more emails of which each {what}"),
+            });
+            break;
+        }
+        let id = shown_id(row.get_ref(0)?.as_str()?);
+        let detail: String = row.get(1)?;
+        let detail = if detail.is_empty() {
+            detail
+        } else {
+            format!(" ({detail})")
+        };
+        found.push(Violation {
+            invariant,
+            detail: format!("email {id} {what}{detail}"),
+        });
+    }
+    Ok(())
+}
+
+fn shown_id(hex: &str) -> String {
+    uuid::Uuid::try_parse(hex).map_or_else(|_| hex.to_owned(), |id| id.to_string())
+}
+
+fn counters_match(
+    connection: &Connection,
+    now: i64,
+    found: &mut Vec<Violation>,
+) -> rusqlite::Result<()> {
+    let counted = statistics(connection, now)?;
+    let mut rows = std::collections::BTreeMap::new();
+    let mut statement =
+        connection.prepare("SELECT status, count(*) FROM email_log GROUP BY status")?;
+    for row in statement.query_map([], |row| {
+        Ok((
+            super::state_row::named::<Status>(row, 0)?,
+            row.get::<_, u64>(1)?,
+        ))
+    })? {
+        let (status, n) = row?;
+        rows.insert(status, n);
+    }
+    for status in Status::ALL {
+        let (n, there) = (
+            counted.by_status[status],
+            rows.get(status).copied().unwrap_or(0),
+        );
+        if n != there {
+            let detail =
+                format!("the counters say that {n} emails are {status}, the rows say {there}");
+            found.push(Violation {
+                invariant: "I1",
+                detail,
+            });
+        }
+    }
+    let there: u64 = rows.values().sum();
+    if counted.accepted != there + counted.pruned {
+        let detail = format!(
+            "{} emails were accepted, but {there} are there and {} were pruned",
+            counted.accepted, counted.pruned
+        );
+        found.push(Violation {
+            invariant: "I1",
+            detail,
+        });
+    }
+    Ok(())
+}
+
+fn ledger_is_kept(
+    connection: &Connection,
+    ledger: &[EmailId],
+    found: &mut Vec<Violation>,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare("SELECT 1 FROM email_log WHERE id = ?1")?;
+    for id in ledger {
+        if !statement.exists([id.0])? {
+            let detail =
+                format!("email {id} was accepted according to the ledger, but is not there");
+            found.push(Violation {
+                invariant: "I2",
+                detail,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn budgets_are_kept(
+    connection: &Connection,
+    budgets: &Budgets,
+    found: &mut Vec<Violation>,
+) -> rusqlite::Result<()> {
+    // Lowering a budget ends emails that are over it; so only emails that still wait tell.
+    let mut statement = connection.prepare(
+        "SELECT l.id, l.attempt_count, l.max_attempts, e.policy FROM email_log l JOIN email e ON e.id = l.id
+         WHERE l.attempt_count > 0",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let id = EmailId(row.get(0)?);
+        let count: u32 = row.get(1)?;
+        let own: Option<u32> = row.get(2)?;
+        let policy: PolicyChoice = super::email_row::from_json(row, 3)?;
+        let most = own.unwrap_or_else(|| budgets.of(&policy));
+        if count > most {
+            let detail = format!("email {id} was tried {count} times, but only {most} are allowed");
+            found.push(Violation {
+                invariant: "I7",
+                detail,
+            });
+        }
+    }
+    Ok(())
+}

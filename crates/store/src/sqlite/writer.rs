@@ -1,0 +1,240 @@
+//! The one thread that writes, with group commit.
+//!
+//! Jobs that arrive while a commit is under way share the next one. Each job runs in a savepoint
+//! of its own, so that a failing one spoils no other; nobody is answered before the commit.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use posthaste_core::Timestamp;
+use posthaste_core::port::{Clock, StoreError, StoreResult};
+use posthaste_core::status::Status;
+use rusqlite::Connection;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::error::store_error;
+use super::{micros, now_of};
+
+/// At most this many jobs share a commit.
+const JOBS_PER_FLUSH: usize = 1024;
+/// At most this many jobs wait; further callers wait outside, where they can be refused.
+const JOBS_WAITING: usize = 8192;
+/// How often an idle writer looks whether another process changed the file.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A caller's work, and the way back to the caller.
+trait Job: Send {
+    /// Does the work inside the shared transaction.
+    fn run(&mut self, flush: &mut Flush<'_>);
+    /// Tells the caller, once the fate of the transaction is known.
+    fn answer(self: Box<Self>, committed: StoreResult<()>);
+}
+
+struct Work<T, F> {
+    work: Option<F>,
+    result: Option<StoreResult<T>>,
+    caller: oneshot::Sender<StoreResult<T>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<T, F> Job for Work<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut Flush<'_>) -> rusqlite::Result<T> + Send,
+{
+    fn run(&mut self, flush: &mut Flush<'_>) {
+        self.result = self.work.take().map(|work| flush.isolated(work));
+    }
+
+    fn answer(self: Box<Self>, committed: StoreResult<()>) {
+        let not_run = || Err(StoreError::Unavailable("the store is closed".into()));
+        let Self { result, caller, .. } = *self;
+        // The caller may have gone; the work is done all the same.
+        let _ = caller.send(committed.and_then(|()| result.unwrap_or_else(not_run)));
+    }
+}
+
+/// Sends jobs to the writer thread.
+pub(super) struct Writer {
+    jobs: Sender<Box<dyn Job>>,
+    permits: Arc<Semaphore>,
+    changed: Arc<Notify>,
+}
+
+/// One transaction that several jobs share.
+pub(super) struct Flush<'a> {
+    connection: &'a Connection,
+    now: Timestamp,
+    /// Transitions of the job that runs now; they count once it succeeds.
+    moves: BTreeMap<(Option<Status>, Option<Status>), i64>,
+}
+
+impl Flush<'_> {
+    /// The time of this transaction.
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Counts emails that went from one state to another; `None` is outside the store.
+    pub(super) fn count(&mut self, from: Option<Status>, to: Option<Status>, n: i64) {
+        if from != to && n != 0 {
+            *self.moves.entry((from, to)).or_default() += n;
+        }
+    }
+
+    /// Does work that is undone as a whole if it fails, and spoils nothing else.
+    pub(super) fn isolated<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
+    ) -> StoreResult<T> {
+        let before = std::mem::take(&mut self.moves);
+        execute(self, "SAVEPOINT work")?;
+        let result = catch_unwind(AssertUnwindSafe(|| work(self)))
+            .unwrap_or_else(|_| Err(super::corrupt("a store operation panicked")));
+        let moves = std::mem::replace(&mut self.moves, before);
+        if result.is_ok() {
+            for ((from, to), n) in moves {
+                self.count(from, to, n);
+            }
+        } else {
+            execute(self, "ROLLBACK TO work")?;
+        }
+        execute(self, "RELEASE work")?;
+        result.map_err(store_error)
+    }
+}
+
+impl Deref for Flush<'_> {
+    type Target = Connection;
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+impl Writer {
+    /// Starts the thread. It ends when the writer is dropped and all jobs are done.
+    pub(super) fn start(connection: Connection, clock: Arc<dyn Clock>) -> StoreResult<Self> {
+        let (jobs, receiver) = mpsc::channel();
+        let changed = Arc::new(Notify::new());
+        let notify = Arc::clone(&changed);
+        std::thread::Builder::new()
+            .name("sqlite-writer".into())
+            .spawn(move || write(&connection, &receiver, &*clock, &notify))
+            .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        Ok(Self {
+            jobs,
+            permits: Arc::new(Semaphore::new(JOBS_WAITING)),
+            changed,
+        })
+    }
+
+    /// Runs a job in the next transaction and answers after its commit.
+    pub(super) async fn run<T, F>(&self, job: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Flush<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let gone = || StoreError::Unavailable("the store is closed".into());
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|_| gone())?;
+        let (caller, answered) = oneshot::channel();
+        let work = Work {
+            work: Some(job),
+            result: None,
+            caller,
+            _permit: permit,
+        };
+        self.jobs.send(Box::new(work)).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+
+    /// Resolves when another process changed the file.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+fn execute(connection: &Connection, sql: &str) -> StoreResult<()> {
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.execute([]))
+        .map(drop)
+        .map_err(store_error)
+}
+
+fn write(
+    connection: &Connection,
+    jobs: &Receiver<Box<dyn Job>>,
+    clock: &dyn Clock,
+    changed: &Notify,
+) {
+    let mut version = data_version(connection);
+    loop {
+        let first = match jobs.recv_timeout(LOOK_INTERVAL) {
+            Ok(job) => Some(job),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if let Some(first) = first {
+            let batch = std::iter::once(first)
+                .chain(jobs.try_iter())
+                .take(JOBS_PER_FLUSH);
+            flush(connection, batch.collect(), now_of(clock));
+        }
+        // This number changes only when another connection writes. Ours do not.
+        let present = data_version(connection);
+        if present != version {
+            version = present;
+            changed.notify_waiters();
+            changed.notify_one();
+        }
+    }
+}
+
+fn data_version(connection: &Connection) -> Option<i64> {
+    connection
+        .prepare_cached("PRAGMA data_version")
+        .and_then(|mut s| s.query_row([], |row| row.get(0)))
+        .ok()
+}
+
+fn flush(connection: &Connection, mut jobs: Vec<Box<dyn Job>>, now: Timestamp) {
+    let result = execute(connection, "BEGIN IMMEDIATE").and_then(|()| {
+        let mut flush = Flush {
+            connection,
+            now,
+            moves: BTreeMap::new(),
+        };
+        for job in &mut jobs {
+            job.run(&mut flush);
+        }
+        record_moves(&flush).map_err(store_error)?;
+        execute(connection, "COMMIT")
+    });
+    if result.is_err() && !connection.is_autocommit() {
+        // If this fails too, the next BEGIN says so to its callers.
+        let _ = execute(connection, "ROLLBACK");
+    }
+    for job in jobs {
+        job.answer(result.clone());
+    }
+}
+
+fn record_moves(flush: &Flush<'_>) -> rusqlite::Result<()> {
+    let mut statement = flush.prepare_cached(
+        "INSERT INTO stat (minute, from_status, to_status, n) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO UPDATE SET n = n + excluded.n",
+    )?;
+    let minute = micros(flush.now) / 60_000_000;
+    let name = |status: &Option<Status>| status.map_or("", Status::as_str);
+    for ((from, to), n) in &flush.moves {
+        statement.execute((minute, name(from), name(to), n))?;
+    }
+    Ok(())
+}
