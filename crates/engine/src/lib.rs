@@ -1,1 +1,23 @@
-//! Placeholder.
+//! The life of an email: accept, send, retry, rescue, prune, operate.
+//!
+//! The engine knows stores, brokers and transports only by their ports. The API, the dashboard
+//! and the command line act through [`operator`] and [`intake`], so each action has one path.
+
+pub mod access;
+pub mod intake;
+pub mod metrics;
+pub mod operator;
+pub mod policy;
+pub mod pruner;
+pub mod rescuer;
+pub mod runtime;
+pub mod scheduler;
+pub mod sender;
+pub mod service;
+
+pub use access::{Access, Caller};
+pub use intake::{EmailRequest, FieldError, Intake};
+pub use metrics::Metrics;
+pub use operator::Operator;
+pub use policy::Policies;
+pub use runtime::{Engine, EngineConfig, Roles};

@@ -1,0 +1,190 @@
+//! Who may do what: API keys, their owners and scopes.
+//!
+//! A key is shown once, when it is made; only its SHA-256 is kept. Its 256 random bits make a
+//! slow hash needless.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use posthaste_core::port::{Actor, ApiKey, SharedStore, StoreError, StoreResult};
+use sha2::{Digest, Sha256};
+
+/// The owner of what is sent without a key, on loopback.
+pub const DEFAULT_OWNER: &str = "default";
+/// What a key may allow.
+pub const SCOPES: [&str; 3] = ["send", "read", "admin"];
+const PREFIX: &str = "ph_";
+
+/// Who is asking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// For the audit log.
+    pub name: String,
+    /// Whose emails are sent and seen.
+    pub owner: String,
+    /// What is allowed.
+    pub scopes: Vec<String>,
+    /// From addresses that may be used; empty for all.
+    pub from_addresses: Vec<String>,
+}
+
+impl Caller {
+    /// Someone on this machine, while no key exists yet.
+    #[must_use]
+    pub fn loopback() -> Self {
+        Self {
+            name: "loopback".into(),
+            owner: DEFAULT_OWNER.into(),
+            scopes: SCOPES.map(str::to_owned).to_vec(),
+            from_addresses: Vec::new(),
+        }
+    }
+
+    /// Whether the caller may do this. `admin` may do everything.
+    #[must_use]
+    pub fn may(&self, scope: &str) -> bool {
+        self.scopes
+            .iter()
+            .any(|held| held == scope || held == "admin")
+    }
+
+    /// Whose emails the caller sees; `None` for everyone's.
+    #[must_use]
+    pub fn sees_only(&self) -> Option<&str> {
+        (!self.may("admin")).then_some(self.owner.as_str())
+    }
+
+    /// The caller as the audit log knows it.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        Actor {
+            name: self.name.clone(),
+            owner: self.sees_only().map(str::to_owned),
+        }
+    }
+}
+
+/// What a new key is to be.
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    /// What it is for.
+    pub name: String,
+    /// Whose emails it may send and see.
+    pub owner: String,
+    /// What it allows.
+    pub scopes: Vec<String>,
+    /// From addresses it may use; empty for all.
+    pub from_addresses: Vec<String>,
+}
+
+/// Why a key was not made.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum KeyError {
+    /// There is no such scope.
+    #[error("`{0}` is not a scope; use send, read or admin")]
+    UnknownScope(String),
+    /// A key that allows nothing is of no use.
+    #[error("give at least one scope: send, read or admin")]
+    NoScope,
+    /// An address is not one.
+    #[error("the From address {0}")]
+    Address(String),
+    /// The store could not keep it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Makes and checks keys.
+pub struct Access {
+    store: SharedStore,
+    /// Once a key was made, loopback without a key is over, even if all keys are revoked.
+    has_keys: AtomicBool,
+}
+
+impl Access {
+    /// Access over this store.
+    #[must_use]
+    pub fn new(store: SharedStore) -> Self {
+        Self {
+            store,
+            has_keys: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes a key. The secret is in the answer and nowhere else.
+    pub async fn create(&self, new: NewKey, actor: &Actor) -> Result<(ApiKey, String), KeyError> {
+        if new.scopes.is_empty() {
+            return Err(KeyError::NoScope);
+        }
+        if let Some(scope) = new
+            .scopes
+            .iter()
+            .find(|scope| !SCOPES.contains(&scope.as_str()))
+        {
+            return Err(KeyError::UnknownScope(scope.clone()));
+        }
+        for address in &new.from_addresses {
+            posthaste_core::address::Address::parse(address)
+                .map_err(|error| KeyError::Address(format!("`{address}` {error}")))?;
+        }
+        let secret = format!("{PREFIX}{}", hex(&rand::random::<[u8; 32]>()));
+        let key = ApiKey {
+            id: hex(&rand::random::<[u8; 4]>()),
+            name: new.name,
+            owner: new.owner,
+            scopes: new.scopes,
+            from_addresses: new.from_addresses,
+            created_at: self.store.now(),
+            revoked_at: None,
+        };
+        self.store
+            .create_key(key.clone(), hash(&secret), actor)
+            .await?;
+        Ok((key, secret))
+    }
+
+    /// Who holds this secret, if anyone.
+    pub async fn authenticate(&self, secret: &str) -> StoreResult<Option<Caller>> {
+        // Looked up by its hash: how long that takes tells nothing about the secret.
+        let key = self.store.find_key(hash(secret)).await?;
+        Ok(key.map(|key| Caller {
+            name: format!("key:{}", key.id),
+            owner: key.owner,
+            scopes: key.scopes,
+            from_addresses: key.from_addresses,
+        }))
+    }
+
+    /// Whether a key was ever made.
+    pub async fn has_keys(&self) -> StoreResult<bool> {
+        if self.has_keys.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let there = !self.store.keys().await?.is_empty();
+        self.has_keys.store(there, Ordering::Relaxed);
+        Ok(there)
+    }
+
+    /// All keys, oldest first.
+    pub async fn keys(&self) -> StoreResult<Vec<ApiKey>> {
+        self.store.keys().await
+    }
+
+    /// Revokes a key at once; `false` if there is none.
+    pub async fn revoke(&self, id: &str, actor: &Actor) -> StoreResult<bool> {
+        self.store.revoke_key(id, actor).await
+    }
+}
+
+fn hash(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+}

@@ -1,0 +1,209 @@
+//! Builds the MIME message, once. The same bytes leave at every attempt.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use mail_builder::MessageBuilder;
+use mail_builder::headers::address::Address as HeaderAddress;
+use mail_builder::headers::content_type::ContentType;
+use mail_builder::headers::text::Text;
+use mail_builder::mime::MimePart;
+use posthaste_core::Timestamp;
+use posthaste_core::address::Mailbox;
+use posthaste_core::email::EmailId;
+
+/// A file that goes along.
+pub(super) struct Attachment {
+    pub(super) filename: String,
+    pub(super) content_type: String,
+    pub(super) content: Vec<u8>,
+    pub(super) content_id: Option<String>,
+}
+
+/// An invitation that goes along.
+pub(super) struct Calendar {
+    pub(super) content: String,
+    pub(super) method: String,
+}
+
+/// Everything a message is made of, already checked.
+pub(super) struct Parts<'a> {
+    pub(super) id: EmailId,
+    pub(super) now: Timestamp,
+    pub(super) from: &'a Mailbox,
+    pub(super) to: &'a [Mailbox],
+    pub(super) cc: &'a [Mailbox],
+    pub(super) reply_to: &'a [Mailbox],
+    pub(super) subject: &'a str,
+    pub(super) text: Option<&'a str>,
+    pub(super) html: Option<&'a str>,
+    pub(super) headers: &'a BTreeMap<String, String>,
+    pub(super) attachments: &'a [Attachment],
+    pub(super) calendar: Option<&'a Calendar>,
+}
+
+/// Headers that Posthaste sets itself, or that only a mail server may set.
+pub(super) fn is_owned_header(name: &str) -> bool {
+    const OWNED: [&str; 16] = [
+        "from",
+        "to",
+        "cc",
+        "bcc",
+        "sender",
+        "reply-to",
+        "subject",
+        "date",
+        "message-id",
+        "mime-version",
+        "dkim-signature",
+        "return-path",
+        "received",
+        "authentication-results",
+        "errors-to",
+        "delivered-to",
+    ];
+    let name = name.to_ascii_lowercase();
+    OWNED.contains(&name.as_str())
+        || ["content-", "resent-", "arc-", "x-posthaste-"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a text is a media type, perhaps with parameters.
+pub(super) fn is_content_type(text: &str) -> bool {
+    let token = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+    };
+    let (media, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let is_media = media
+        .trim()
+        .split_once('/')
+        .is_some_and(|(kind, sub)| token(kind) && token(sub));
+    let plain = parameters.bytes().all(|b| (b' '..=b'~').contains(&b));
+    is_media
+        && plain
+        && text.len() <= 255
+        && !media.trim().to_ascii_lowercase().starts_with("multipart/")
+}
+
+fn addresses(mailboxes: &[Mailbox]) -> HeaderAddress<'_> {
+    HeaderAddress::new_list(mailboxes.iter().map(address).collect())
+}
+
+fn address(mailbox: &Mailbox) -> HeaderAddress<'_> {
+    HeaderAddress::new_address(mailbox.name.as_deref(), mailbox.address.as_str())
+}
+
+/// Every line ends in CR LF, whatever the caller's platform does: bare ones are not allowed in
+/// mail, and some servers take them for the end of the message.
+fn lines(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let clean = bytes.iter().enumerate().all(|(at, byte)| match byte {
+        b'\n' => at > 0 && bytes[at - 1] == b'\r',
+        b'\r' => bytes.get(at + 1) == Some(&b'\n'),
+        _ => true,
+    });
+    if clean {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(
+            text.replace("\r\n", "\n")
+                .replace('\r', "\n")
+                .replace('\n', "\r\n"),
+        )
+    }
+}
+
+/// The finished message.
+pub(super) fn build(parts: &Parts<'_>) -> Vec<u8> {
+    let domain = parts.from.address.domain();
+    let mut message = MessageBuilder::new()
+        .message_id(format!("{}@{domain}", parts.id))
+        .date(parts.now.as_second())
+        .from(address(parts.from))
+        .subject(parts.subject);
+    if !parts.to.is_empty() {
+        message = message.to(addresses(parts.to));
+    }
+    if !parts.cc.is_empty() {
+        message = message.cc(addresses(parts.cc));
+    }
+    if parts.to.is_empty() && parts.cc.is_empty() {
+        message = message.header(
+            "To",
+            mail_builder::headers::raw::Raw::new("undisclosed-recipients:;"),
+        );
+    }
+    if !parts.reply_to.is_empty() {
+        message = message.reply_to(addresses(parts.reply_to));
+    }
+    for (name, value) in parts.headers {
+        message = message.header(name.as_str(), Text::new(value.as_str()));
+    }
+    let mut bytes = message.body(body(parts)).write_to_vec().unwrap_or_default();
+    if !bytes.ends_with(b"\r\n") {
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// mixed( alternative( text, related( html, inline files ), calendar ), files ), without the
+/// levels that hold only one part.
+fn body<'a>(parts: &'a Parts<'_>) -> MimePart<'a> {
+    let (inline, attached): (Vec<_>, Vec<_>) = parts
+        .attachments
+        .iter()
+        .partition(|file| file.content_id.is_some() && parts.html.is_some());
+    let mut alternatives = Vec::new();
+    if let Some(text) = parts.text {
+        alternatives.push(MimePart::new("text/plain", lines(text)));
+    }
+    if let Some(html) = parts.html {
+        let html = MimePart::new("text/html", lines(html));
+        let files = inline.into_iter().map(|file| part_of(file).inline());
+        alternatives.push(wrap(
+            "multipart/related",
+            std::iter::once(html).chain(files).collect(),
+        ));
+    }
+    if let Some(calendar) = parts.calendar {
+        let kind = ContentType::new("text/calendar")
+            .attribute("method", calendar.method.as_str())
+            .attribute("charset", "utf-8");
+        alternatives.push(MimePart::new(kind, lines(&calendar.content)));
+    }
+    let mut mixed = vec![wrap("multipart/alternative", alternatives)];
+    mixed.extend(
+        attached
+            .into_iter()
+            .map(|file| part_of(file).attachment(file.filename.as_str())),
+    );
+    if let Some(calendar) = parts.calendar {
+        let content = lines(&calendar.content).into_owned().into_bytes();
+        mixed.push(MimePart::new("application/ics", content).attachment("invite.ics"));
+    }
+    wrap("multipart/mixed", mixed)
+}
+
+fn part_of(file: &Attachment) -> MimePart<'_> {
+    let part = MimePart::new(file.content_type.as_str(), file.content.as_slice());
+    match &file.content_id {
+        Some(id) => part.cid(id.as_str()),
+        None => part,
+    }
+}
+
+/// A multipart of these, or the only one as it is.
+fn wrap<'a>(kind: &'static str, mut parts: Vec<MimePart<'a>>) -> MimePart<'a> {
+    match (parts.len(), parts.pop()) {
+        (1, Some(only)) => only,
+        (_, Some(last)) => {
+            parts.push(last);
+            MimePart::new(kind, parts)
+        }
+        (_, None) => MimePart::new("text/plain", ""),
+    }
+}

@@ -1,0 +1,233 @@
+//! Takes emails in: checks them, builds the MIME message once, makes them durable, and only
+//! then says yes. It never talks to a mail server.
+
+mod field_check;
+mod mime;
+mod request;
+
+use std::sync::Arc;
+
+use posthaste_core::Timestamp;
+use posthaste_core::email::{EmailId, NewEmail};
+use posthaste_core::port::{Accepted, Broker, Published, SharedStore, StoreError, Ticket};
+use posthaste_core::status::Status;
+use tokio::sync::Notify;
+
+pub use self::request::{
+    AttachmentRequest, CalendarRequest, EmailRequest, FieldError, PolicyRequest,
+};
+use crate::Policies;
+use crate::metrics::{Metrics, Source};
+
+/// The largest MIME message that is accepted, by default.
+pub const LARGEST_MESSAGE_BYTES: usize = 25 * 1024 * 1024;
+
+/// Whose emails are taken in, and what they may do.
+#[derive(Debug, Clone)]
+pub struct Submitter {
+    /// The owner of what is accepted.
+    pub owner: String,
+    /// From addresses that may be used; empty for all.
+    pub from_addresses: Vec<String>,
+}
+
+/// What became of one email.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// It is new and durable.
+    Accepted {
+        /// Its id.
+        id: EmailId,
+        /// Its key.
+        message_key: String,
+    },
+    /// The same was accepted before.
+    Replayed {
+        /// Its id.
+        id: EmailId,
+        /// Its key.
+        message_key: String,
+        /// Where it is in its life.
+        status: Status,
+    },
+}
+
+/// Why an email was not taken.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Refused {
+    /// Something about it is wrong.
+    #[error("the email is not valid")]
+    Invalid(Vec<FieldError>),
+    /// It is larger than allowed.
+    #[error("the email has {size} octets, at most {limit} are allowed")]
+    TooLarge {
+        /// Its size.
+        size: usize,
+        /// What is allowed.
+        limit: usize,
+    },
+    /// Its key was used before for something else.
+    #[error("the message_key was used before, for an email with other content ({0})")]
+    KeyConflict(EmailId),
+    /// The store could not keep it. Nothing was accepted.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Takes emails in.
+pub struct Intake {
+    store: SharedStore,
+    broker: Option<Arc<dyn Broker>>,
+    policies: Arc<Policies>,
+    metrics: Option<Arc<Metrics>>,
+    scheduler: Arc<Notify>,
+    source: Source,
+    largest_message_bytes: usize,
+}
+
+impl Intake {
+    /// An intake that publishes tickets through `broker`. Without one, the running server's
+    /// scheduler finds what was taken in.
+    #[must_use]
+    pub fn new(
+        store: SharedStore,
+        broker: Option<Arc<dyn Broker>>,
+        policies: Arc<Policies>,
+        metrics: Option<Arc<Metrics>>,
+        scheduler: Arc<Notify>,
+        source: Source,
+    ) -> Self {
+        let largest_message_bytes = LARGEST_MESSAGE_BYTES;
+        Self {
+            store,
+            broker,
+            policies,
+            metrics,
+            scheduler,
+            source,
+            largest_message_bytes,
+        }
+    }
+
+    /// Takes emails in; the answers are in their order. One that is refused spoils no other.
+    pub async fn take(
+        &self,
+        submitter: &Submitter,
+        requests: Vec<EmailRequest>,
+    ) -> Vec<Result<Taken, Refused>> {
+        let now = self.store.now();
+        let mut answers: Vec<Option<Result<Taken, Refused>>> = Vec::with_capacity(requests.len());
+        let mut emails = Vec::with_capacity(requests.len());
+        for request in requests {
+            match self.prepare(submitter, request, now) {
+                Ok(email) => {
+                    answers.push(None);
+                    emails.push(email);
+                }
+                Err(refused) => answers.push(Some(Err(refused))),
+            }
+        }
+        let mut kept = self.keep(emails, now).await.into_iter();
+        answers
+            .into_iter()
+            .filter_map(|answer| answer.or_else(|| kept.next()))
+            .collect()
+    }
+
+    fn prepare(
+        &self,
+        submitter: &Submitter,
+        request: EmailRequest,
+        now: Timestamp,
+    ) -> Result<NewEmail, Refused> {
+        let email = request
+            .check(submitter, &self.policies, now)
+            .map_err(Refused::Invalid)?;
+        let size = email.content.len();
+        if size > self.largest_message_bytes {
+            return Err(Refused::TooLarge {
+                size,
+                limit: self.largest_message_bytes,
+            });
+        }
+        Ok(email)
+    }
+
+    async fn keep(&self, emails: Vec<NewEmail>, now: Timestamp) -> Vec<Result<Taken, Refused>> {
+        if emails.is_empty() {
+            return Vec::new();
+        }
+        let scheduled = emails.iter().any(|email| email.send_at.is_some());
+        let tickets: Vec<(Ticket, bool)> =
+            emails.iter().map(|email| ticket_of(email, now)).collect();
+        let results = match self.store.accept(emails, self.broker.is_some()).await {
+            Ok(results) => results,
+            Err(error) => {
+                return tickets
+                    .iter()
+                    .map(|_| Err(Refused::Store(error.clone())))
+                    .collect();
+            }
+        };
+        posthaste_core::failpoint::hit("intake.after_commit");
+        let mut created = 0;
+        let mut ready = Vec::new();
+        let mut taken = Vec::with_capacity(tickets.len());
+        for (result, (ticket, is_due)) in results.into_iter().zip(tickets) {
+            let (id, message_key) = (ticket.email_id, ticket.message_key.clone());
+            taken.push(match result {
+                Ok(Accepted::Created) => {
+                    created += 1;
+                    ready.extend(is_due.then_some(ticket));
+                    Ok(Taken::Accepted { id, message_key })
+                }
+                Ok(Accepted::Replayed(id, status)) => Ok(Taken::Replayed {
+                    id,
+                    message_key,
+                    status,
+                }),
+                Ok(Accepted::KeyConflict(id)) => Err(Refused::KeyConflict(id)),
+                Err(error) => Err(Refused::Store(error)),
+            });
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.accepted_from(self.source, created);
+        }
+        self.publish(ready).await;
+        if scheduled {
+            self.scheduler.notify_one();
+        }
+        taken
+    }
+
+    /// Tells the senders. Failing at it is harmless: the store knows, and senders look there.
+    async fn publish(&self, tickets: Vec<Ticket>) {
+        let Some(broker) = &self.broker else { return };
+        if tickets.is_empty() {
+            return;
+        }
+        let ids: Vec<EmailId> = tickets.iter().map(|ticket| ticket.email_id).collect();
+        let published = broker.publish(tickets).await;
+        let refused: Vec<EmailId> = ids
+            .into_iter()
+            .zip(published)
+            .filter_map(|(id, published)| (published == Published::Refused).then_some(id))
+            .collect();
+        if !refused.is_empty()
+            && let Err(error) = self.store.mark_queued(Vec::new(), refused).await
+        {
+            tracing::warn!(%error, "tickets were refused and could not be marked; senders find the emails later");
+        }
+    }
+}
+
+/// The email's ticket, and whether it is due right away.
+fn ticket_of(email: &NewEmail, now: Timestamp) -> (Ticket, bool) {
+    let ticket = Ticket {
+        email_id: email.id,
+        message_key: email.message_key.clone(),
+        priority: email.priority,
+        queued_at: now,
+    };
+    (ticket, email.send_at.is_none())
+}

@@ -1,0 +1,461 @@
+//! What a caller asks for, and the checks that turn it into an email.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use posthaste_core::Timestamp;
+use posthaste_core::address::{Address, Mailbox};
+use posthaste_core::email::{EmailId, Envelope, NewEmail, PolicyChoice, Summary};
+use posthaste_core::retry_policy::RetryPolicy;
+use posthaste_core::status::Priority;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::Submitter;
+use super::field_check::Findings;
+use super::mime::{self, Attachment, Calendar, Parts};
+use crate::Policies;
+
+const MOST_RECIPIENTS: usize = 1_000;
+const LONGEST_SUBJECT: usize = 1_000;
+const LONGEST_HEADER: usize = 2_000;
+const MOST_HEADERS: usize = 100;
+const LONGEST_KEY: usize = 255;
+const MOST_METADATA: usize = 100;
+const LARGEST_METADATA_BYTES: usize = 16 * 1024;
+/// Nothing is scheduled further away than this.
+const FURTHEST: jiff::SignedDuration = jiff::SignedDuration::from_hours(366 * 24);
+
+/// What is wrong with one field, and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    /// The field as it is written, for example `to[1]`.
+    pub field: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+/// A file that goes along.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct AttachmentRequest {
+    /// Its name.
+    pub filename: String,
+    /// Its type; `application/octet-stream` if left out.
+    pub content_type: Option<String>,
+    /// Its bytes in base64.
+    pub content: String,
+    /// For HTML that shows it inline as `cid:…`.
+    pub content_id: Option<String>,
+}
+
+/// A calendar invitation that goes along.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CalendarRequest {
+    /// The iCalendar object.
+    pub content: String,
+    /// `REQUEST`, `CANCEL` and so on.
+    pub method: String,
+}
+
+/// Which retry policy is wanted.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum PolicyRequest {
+    /// One by name.
+    Named(String),
+    /// One of its own.
+    Own(Box<RetryPolicy>),
+}
+
+/// What a caller asks for.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct EmailRequest {
+    /// The idempotency key. Not part of the content.
+    #[serde(skip)]
+    pub message_key: Option<String>,
+    /// The sender.
+    pub from: String,
+    /// The recipients.
+    pub to: Vec<String>,
+    /// Recipients of a copy.
+    pub cc: Vec<String>,
+    /// Recipients of a copy whom the others do not see.
+    pub bcc: Vec<String>,
+    /// Where answers go.
+    pub reply_to: Vec<String>,
+    /// The subject.
+    pub subject: String,
+    /// The text body.
+    pub text: Option<String>,
+    /// The HTML body.
+    pub html: Option<String>,
+    /// A template to render instead.
+    pub template: Option<String>,
+    /// What the template needs.
+    pub variables: BTreeMap<String, serde_json::Value>,
+    /// Further headers.
+    pub headers: BTreeMap<String, String>,
+    /// Files.
+    pub attachments: Vec<AttachmentRequest>,
+    /// An invitation.
+    pub calendar: Option<CalendarRequest>,
+    /// Not before, as RFC 3339.
+    pub send_at: Option<String>,
+    /// Not after, as RFC 3339.
+    pub expires_at: Option<String>,
+    /// Which retry policy.
+    pub retry_policy: Option<PolicyRequest>,
+    /// `high`, `normal` or `low`.
+    pub priority: Option<String>,
+    /// The caller's own data.
+    pub metadata: BTreeMap<String, String>,
+    /// The W3C trace context. Not part of the content.
+    #[serde(skip)]
+    pub traceparent: Option<String>,
+}
+
+impl EmailRequest {
+    /// Checks everything and builds the MIME message, or says all that is wrong.
+    pub(super) fn check(
+        self,
+        submitter: &Submitter,
+        policies: &Policies,
+        now: Timestamp,
+    ) -> Result<NewEmail, Vec<FieldError>> {
+        let mut findings = Findings::default();
+        let id = EmailId::generate();
+        let message_key = self
+            .check_key(&mut findings)
+            .unwrap_or_else(|| id.to_string());
+        let from = self.check_from(submitter, &mut findings);
+        let to = mailboxes("to", &self.to, &mut findings);
+        let cc = mailboxes("cc", &self.cc, &mut findings);
+        let bcc = mailboxes("bcc", &self.bcc, &mut findings);
+        let reply_to = mailboxes("reply_to", &self.reply_to, &mut findings);
+        let recipients = recipients([&to, &cc, &bcc]);
+        if self.to.is_empty() && self.cc.is_empty() && self.bcc.is_empty() {
+            findings.note("to", "has no recipient; give at least one in to, cc or bcc");
+        }
+        if recipients.len() > MOST_RECIPIENTS {
+            findings.note(
+                "to",
+                format!("has more than {MOST_RECIPIENTS} recipients; split the email"),
+            );
+        }
+        findings.check_line("subject", &self.subject, LONGEST_SUBJECT);
+        self.check_body(&mut findings);
+        self.check_headers(&mut findings);
+        let attachments = self.check_attachments(&mut findings);
+        let calendar = self.check_calendar(&mut findings);
+        let (send_at, expires_at) = self.check_times(now, &mut findings);
+        let policy = self.check_policy(policies, &mut findings);
+        let priority = match &self.priority {
+            Some(text) => findings
+                .check("priority", text.parse())
+                .unwrap_or(Priority::Normal),
+            None => Priority::Normal,
+        };
+        self.check_metadata(&mut findings);
+        let errors = findings.into_errors();
+        let (Some(from), true) = (from, errors.is_empty()) else {
+            return Err(errors);
+        };
+
+        let payload_hash = self.payload_hash();
+        let max_attempts = match &policy {
+            PolicyChoice::Own(own) => Some(own.max_attempts),
+            PolicyChoice::Named(_) => None,
+        };
+        let expires_at = expires_at.or_else(|| {
+            let after = policies.of(&policy).expire_after?;
+            send_at.unwrap_or(now).checked_add(after.0).ok()
+        });
+        let content = mime::build(&Parts {
+            id,
+            now,
+            from: &from,
+            to: &to,
+            cc: &cc,
+            reply_to: &reply_to,
+            subject: &self.subject,
+            text: self.text.as_deref(),
+            html: self.html.as_deref(),
+            headers: &self.headers,
+            attachments: &attachments,
+            calendar: calendar.as_ref(),
+        });
+        Ok(NewEmail {
+            id,
+            owner: submitter.owner.clone(),
+            message_key,
+            payload_hash,
+            template: self.template,
+            priority,
+            envelope: Envelope {
+                from: from.address.clone(),
+                recipients,
+            },
+            summary: Summary {
+                from: from.to_string(),
+                to: to.iter().map(ToString::to_string).collect(),
+                subject: self.subject,
+            },
+            content: Bytes::from(content),
+            metadata: self.metadata,
+            policy,
+            max_attempts,
+            send_at,
+            expires_at,
+            traceparent: self.traceparent,
+        })
+    }
+
+    /// SHA-256 of the request as it was given, maps in the order of their keys.
+    fn payload_hash(&self) -> [u8; 32] {
+        let canonical = serde_json::to_vec(self).unwrap_or_default();
+        Sha256::digest(canonical).into()
+    }
+
+    fn check_key(&self, findings: &mut Findings) -> Option<String> {
+        let key = self.message_key.as_ref()?;
+        if key.is_empty() {
+            findings.note(
+                "message_key",
+                "is empty; leave it out, or give a text that is unique per logical email",
+            );
+        }
+        if key.len() > LONGEST_KEY {
+            findings.note(
+                "message_key",
+                format!(
+                    "has {} octets, at most {LONGEST_KEY} are allowed",
+                    key.len()
+                ),
+            );
+        }
+        if key.chars().any(char::is_control) {
+            findings.note("message_key", "contains a control character; remove it");
+        }
+        Some(key.clone())
+    }
+
+    fn check_from(&self, submitter: &Submitter, findings: &mut Findings) -> Option<Mailbox> {
+        let from = findings.check("from", Mailbox::parse(&self.from))?;
+        let allowed = &submitter.from_addresses;
+        if !allowed.is_empty()
+            && !allowed
+                .iter()
+                .any(|one| one.eq_ignore_ascii_case(from.address.as_str()))
+        {
+            findings.note(
+                "from",
+                format!("may only be {} with this API key", allowed.join(" or ")),
+            );
+        }
+        Some(from)
+    }
+
+    fn check_body(&self, findings: &mut Findings) {
+        if let Some(template) = &self.template {
+            findings.note(
+                "template",
+                format!("there is no template called `{template}`"),
+            );
+        } else if !self.variables.is_empty() {
+            findings.note("variables", "are only of use together with a template");
+        } else if self.text.is_none() && self.html.is_none() && self.calendar.is_none() {
+            findings.note("text", "is missing; give text, html or both");
+        }
+        for (field, body) in [("text", &self.text), ("html", &self.html)] {
+            if body.as_ref().is_some_and(|body| body.contains('\0')) {
+                findings.note(field, "contains a NUL character; remove it");
+            }
+        }
+    }
+
+    fn check_headers(&self, findings: &mut Findings) {
+        if self.headers.len() > MOST_HEADERS {
+            findings.note("headers", format!("has more than {MOST_HEADERS} entries"));
+        }
+        for (name, value) in &self.headers {
+            let field = format!("headers.{}", name.escape_debug());
+            let is_token = !name.is_empty()
+                && name.len() <= 76
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+            if !is_token {
+                findings.note(
+                    &field,
+                    "is not a header name: use letters, digits and hyphens",
+                );
+            } else if mime::is_owned_header(name) {
+                findings.note(
+                    &field,
+                    "is set by Posthaste; use the field of the request that it belongs to",
+                );
+            }
+            findings.check_line(&field, value, LONGEST_HEADER);
+        }
+    }
+
+    fn check_attachments(&self, findings: &mut Findings) -> Vec<Attachment> {
+        let mut attachments = Vec::with_capacity(self.attachments.len());
+        for (index, given) in self.attachments.iter().enumerate() {
+            let field = |name: &str| format!("attachments[{index}].{name}");
+            findings.check_line(&field("filename"), &given.filename, 255);
+            if given.filename.trim().is_empty() {
+                findings.note(field("filename"), "is empty");
+            }
+            let content_type = given
+                .content_type
+                .clone()
+                .unwrap_or_else(|| "application/octet-stream".into());
+            if !mime::is_content_type(&content_type) {
+                findings.note(
+                    field("content_type"),
+                    "is not a media type such as application/pdf",
+                );
+            }
+            if let Some(id) = &given.content_id
+                && (id.is_empty()
+                    || !id
+                        .bytes()
+                        .all(|b| b.is_ascii_graphic() && !b"<>\"\\".contains(&b)))
+            {
+                findings.note(
+                    field("content_id"),
+                    "may only have printable ASCII without < > \" and blanks",
+                );
+            }
+            let decoded = BASE64
+                .decode(given.content.trim())
+                .map_err(|error| format!("is not base64: {error}"));
+            if let Some(content) = findings.check(field("content"), decoded) {
+                attachments.push(Attachment {
+                    filename: given.filename.clone(),
+                    content_type,
+                    content,
+                    content_id: given.content_id.clone(),
+                });
+            }
+        }
+        attachments
+    }
+
+    fn check_calendar(&self, findings: &mut Findings) -> Option<Calendar> {
+        let given = self.calendar.as_ref()?;
+        let method = given.method.to_ascii_uppercase();
+        if method.is_empty() || !method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-') {
+            findings.note(
+                "calendar.method",
+                "must be a method of iTIP such as REQUEST or CANCEL",
+            );
+        }
+        if !given.content.trim_start().starts_with("BEGIN:VCALENDAR")
+            || given.content.contains('\0')
+        {
+            findings.note(
+                "calendar.content",
+                "is not an iCalendar object: it must start with BEGIN:VCALENDAR",
+            );
+        }
+        Some(Calendar {
+            content: given.content.clone(),
+            method,
+        })
+    }
+
+    fn check_times(
+        &self,
+        now: Timestamp,
+        findings: &mut Findings,
+    ) -> (Option<Timestamp>, Option<Timestamp>) {
+        let mut time = |field: &str, text: &Option<String>| {
+            let parsed: Result<Timestamp, _> = text.as_ref()?.parse().map_err(|_| {
+                "is not a time as of RFC 3339; write it as in 2026-11-15T18:30:00Z".to_owned()
+            });
+            let at = findings.check(field, parsed)?;
+            if at > now.checked_add(FURTHEST).unwrap_or(Timestamp::MAX) {
+                findings.note(field, "is more than a year away");
+            }
+            Some(at)
+        };
+        let send_at = time("send_at", &self.send_at);
+        let expires_at = time("expires_at", &self.expires_at);
+        if let Some(expires_at) = expires_at {
+            if expires_at <= now {
+                findings.note("expires_at", "is in the past");
+            } else if send_at.is_some_and(|send_at| expires_at <= send_at) {
+                findings.note("expires_at", "must be later than send_at");
+            }
+        }
+        // What was to be sent in the past is sent now.
+        (send_at.filter(|at| *at > now), expires_at)
+    }
+
+    fn check_policy(&self, policies: &Policies, findings: &mut Findings) -> PolicyChoice {
+        match &self.retry_policy {
+            None => PolicyChoice::default(),
+            Some(PolicyRequest::Named(name)) => {
+                if policies.get(name).is_none() {
+                    let known: Vec<&str> = policies.names().collect();
+                    findings.note(
+                        "retry_policy",
+                        format!("`{name}` is not one of: {}", known.join(", ")),
+                    );
+                }
+                PolicyChoice::Named(name.clone())
+            }
+            Some(PolicyRequest::Own(policy)) => {
+                if let Err(error) = policy.validate() {
+                    findings.note(format!("retry_policy.{}", error.field), error.message);
+                }
+                PolicyChoice::Own(policy.clone())
+            }
+        }
+    }
+
+    fn check_metadata(&self, findings: &mut Findings) {
+        let size: usize = self
+            .metadata
+            .iter()
+            .map(|(key, value)| key.len() + value.len())
+            .sum();
+        if self.metadata.len() > MOST_METADATA || size > LARGEST_METADATA_BYTES {
+            let most = LARGEST_METADATA_BYTES / 1024;
+            findings.note(
+                "metadata",
+                format!("has more than {MOST_METADATA} entries or {most} KiB"),
+            );
+        }
+        if self
+            .metadata
+            .iter()
+            .any(|(key, value)| key.contains('\0') || value.contains('\0'))
+        {
+            findings.note("metadata", "contains a NUL character; remove it");
+        }
+    }
+}
+
+fn mailboxes(field: &str, texts: &[String], findings: &mut Findings) -> Vec<Mailbox> {
+    texts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, text)| {
+            findings.check(format!("{field}[{index}]"), Mailbox::parse(text))
+        })
+        .collect()
+}
+
+/// Everyone, each once.
+fn recipients(lists: [&Vec<Mailbox>; 3]) -> Vec<Address> {
+    let mut seen = std::collections::HashSet::new();
+    let all = lists.into_iter().flatten().map(|mailbox| &mailbox.address);
+    all.filter(|address| seen.insert(address.folded()))
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,268 @@
+//! What operations people watch. Zero-initialised; no address or id is ever a label.
+
+use posthaste_core::status::{DeadReason, Outcome, Phase, Status};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// One label called `status`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StatusLabel {
+    status: &'static str,
+}
+
+/// One label called `source`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SourceLabel {
+    source: &'static str,
+}
+
+/// The labels of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct AttemptLabels {
+    transport: String,
+    outcome: &'static str,
+}
+
+/// One label called `reason`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReasonLabel {
+    reason: &'static str,
+}
+
+/// One label called `phase`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PhaseLabel {
+    phase: &'static str,
+}
+
+/// The labels of an HTTP request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct HttpLabels {
+    /// The route, with its parameters as placeholders.
+    pub route: String,
+    /// The method.
+    pub method: String,
+    /// The status code.
+    pub status: u16,
+}
+
+/// Where an email came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The HTTP API.
+    Api,
+    /// The command line.
+    Cli,
+}
+
+impl Source {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Cli => "cli",
+        }
+    }
+}
+
+/// Every metric of the email lane.
+pub struct Metrics {
+    emails: Family<StatusLabel, Gauge>,
+    accepted: Family<SourceLabel, Counter>,
+    attempts: Family<AttemptLabels, Counter>,
+    /// How long attempts take.
+    pub attempt_duration: Histogram,
+    /// How long emails take from acceptance to delivery.
+    pub time_to_delivery: Histogram,
+    /// Failed emails that are due right now.
+    pub retries_due: Gauge,
+    /// Retries handed to the broker.
+    pub retries_requeued: Counter,
+    /// How late retries were handed to the broker.
+    pub retry_lateness: Histogram,
+    dead: Family<ReasonLabel, Counter>,
+    /// How long the oldest waiting email has been due, in seconds.
+    pub oldest_pending_age: Gauge,
+    /// Results of attempts that came too late to count.
+    pub stale_writes_rejected: Counter,
+    leases_rescued: Family<PhaseLabel, Counter>,
+    /// How long HTTP requests take.
+    pub http_request_duration: Family<HttpLabels, Histogram, fn() -> Histogram>,
+}
+
+/// From a tenth of a millisecond to minutes.
+const SECONDS: [f64; 16] = [
+    0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
+    300.0,
+];
+
+fn seconds() -> Histogram {
+    Histogram::new(SECONDS)
+}
+
+impl Metrics {
+    /// Registers every metric. `transports` are the ways out that exist.
+    #[must_use]
+    pub fn new(registry: &mut Registry, transports: &[&str]) -> Self {
+        let metrics = Self {
+            emails: Family::default(),
+            accepted: Family::default(),
+            attempts: Family::default(),
+            attempt_duration: seconds(),
+            time_to_delivery: seconds(),
+            retries_due: Gauge::default(),
+            retries_requeued: Counter::default(),
+            retry_lateness: seconds(),
+            dead: Family::default(),
+            oldest_pending_age: Gauge::default(),
+            stale_writes_rejected: Counter::default(),
+            leases_rescued: Family::default(),
+            http_request_duration: Family::new_with_constructor(seconds),
+        };
+        metrics.register(registry);
+        metrics.start_at_zero(transports);
+        metrics
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        // Counters get their `_total` from the encoder.
+        registry.register("posthaste_emails", "Emails by status", self.emails.clone());
+        registry.register(
+            "posthaste_emails_accepted",
+            "Emails accepted",
+            self.accepted.clone(),
+        );
+        registry.register(
+            "posthaste_attempts",
+            "Attempts that ended",
+            self.attempts.clone(),
+        );
+        registry.register(
+            "posthaste_attempt_duration_seconds",
+            "Duration of attempts",
+            self.attempt_duration.clone(),
+        );
+        registry.register(
+            "posthaste_time_to_delivery_seconds",
+            "Time from acceptance to delivery",
+            self.time_to_delivery.clone(),
+        );
+        registry.register(
+            "posthaste_retries_due",
+            "Failed emails that are due",
+            self.retries_due.clone(),
+        );
+        registry.register(
+            "posthaste_retries_requeued",
+            "Retries handed to the broker",
+            self.retries_requeued.clone(),
+        );
+        registry.register(
+            "posthaste_retry_lateness_seconds",
+            "How late retries were handed to the broker",
+            self.retry_lateness.clone(),
+        );
+        registry.register("posthaste_dead", "Emails that died", self.dead.clone());
+        registry.register(
+            "posthaste_oldest_pending_age_seconds",
+            "How long the oldest waiting email has been due",
+            self.oldest_pending_age.clone(),
+        );
+        registry.register(
+            "posthaste_stale_writes_rejected",
+            "Results that came too late to count",
+            self.stale_writes_rejected.clone(),
+        );
+        registry.register(
+            "posthaste_leases_rescued",
+            "Expired leases",
+            self.leases_rescued.clone(),
+        );
+        registry.register(
+            "posthaste_http_request_duration_seconds",
+            "Duration of HTTP requests",
+            self.http_request_duration.clone(),
+        );
+    }
+
+    fn start_at_zero(&self, transports: &[&str]) {
+        for status in Status::ALL {
+            self.set_emails(*status, 0);
+        }
+        for source in [Source::Api, Source::Cli] {
+            self.accepted_from(source, 0);
+        }
+        for reason in DeadReason::ALL {
+            self.dead
+                .get_or_create(&ReasonLabel {
+                    reason: reason.as_str(),
+                })
+                .inc_by(0);
+        }
+        for phase in Phase::ALL {
+            self.leases_rescued
+                .get_or_create(&PhaseLabel {
+                    phase: phase.as_str(),
+                })
+                .inc_by(0);
+        }
+        for transport in transports {
+            for outcome in Outcome::ALL {
+                let labels = AttemptLabels {
+                    transport: (*transport).to_owned(),
+                    outcome: outcome.as_str(),
+                };
+                self.attempts.get_or_create(&labels).inc_by(0);
+            }
+        }
+    }
+
+    /// How many emails are in this state.
+    pub fn set_emails(&self, status: Status, n: u64) {
+        let label = StatusLabel {
+            status: status.as_str(),
+        };
+        self.emails
+            .get_or_create(&label)
+            .set(i64::try_from(n).unwrap_or(i64::MAX));
+    }
+
+    /// Emails were accepted.
+    pub fn accepted_from(&self, source: Source, n: u64) {
+        self.accepted
+            .get_or_create(&SourceLabel {
+                source: source.name(),
+            })
+            .inc_by(n);
+    }
+
+    /// An attempt ended.
+    pub fn attempt_ended(&self, transport: &str, outcome: Outcome) {
+        let labels = AttemptLabels {
+            transport: transport.to_owned(),
+            outcome: outcome.as_str(),
+        };
+        self.attempts.get_or_create(&labels).inc();
+    }
+
+    /// An email died.
+    pub fn died(&self, reason: DeadReason) {
+        self.dead
+            .get_or_create(&ReasonLabel {
+                reason: reason.as_str(),
+            })
+            .inc();
+    }
+
+    /// An expired lease was released.
+    pub fn lease_rescued(&self, phase: Phase) {
+        self.leases_rescued
+            .get_or_create(&PhaseLabel {
+                phase: phase.as_str(),
+            })
+            .inc();
+    }
+}

@@ -1,0 +1,135 @@
+//! What people see and do. API, dashboard and command line all come through here.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use posthaste_core::email::{EmailId, EmailRecord};
+use posthaste_core::port::{
+    Acted, Action, Actor, AuditEntry, Captured, DeadGroup, EmailFilter, SharedStore, Statistics,
+    StoreResult, Violation,
+};
+use tokio::sync::Notify;
+
+use crate::Policies;
+
+/// The most emails a list shows at once.
+pub const LONGEST_LIST: usize = 500;
+
+/// A page of a list.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// The emails, newest first.
+    pub emails: Vec<EmailRecord>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<EmailId>,
+}
+
+/// Acts on emails and shows them.
+pub struct Operator {
+    store: SharedStore,
+    policies: Arc<Policies>,
+    scheduler: Arc<Notify>,
+}
+
+impl Operator {
+    /// An operator's desk over this store.
+    #[must_use]
+    pub fn new(store: SharedStore, policies: Arc<Policies>, scheduler: Arc<Notify>) -> Self {
+        Self {
+            store,
+            policies,
+            scheduler,
+        }
+    }
+
+    /// The store's time.
+    #[must_use]
+    pub fn now(&self) -> posthaste_core::Timestamp {
+        self.store.now()
+    }
+
+    /// Acts on one email.
+    pub async fn act(&self, id: EmailId, action: Action, actor: &Actor) -> StoreResult<Acted> {
+        let mut acted = self.act_on(vec![id], action, actor).await?;
+        Ok(acted.pop().unwrap_or(Acted::NotFound))
+    }
+
+    /// Acts on emails; the answers are in their order.
+    pub async fn act_on(
+        &self,
+        ids: Vec<EmailId>,
+        action: Action,
+        actor: &Actor,
+    ) -> StoreResult<Vec<Acted>> {
+        let acted = self.store.act(ids, action, actor).await?;
+        // What is to be sent now waits without a ticket: the scheduler makes one.
+        self.scheduler.notify_one();
+        Ok(acted)
+    }
+
+    /// One email with its attempts; another owner's is not there.
+    pub async fn find(&self, id: EmailId, owner: Option<&str>) -> StoreResult<Option<EmailRecord>> {
+        let found = self.store.find(id).await?;
+        Ok(found.filter(|email| owner.is_none_or(|owner| owner == email.owner)))
+    }
+
+    /// The email's MIME message.
+    pub async fn content(&self, id: EmailId) -> StoreResult<Option<Bytes>> {
+        self.store.content(id).await
+    }
+
+    /// A page of emails.
+    pub async fn list(&self, mut filter: EmailFilter) -> StoreResult<Page> {
+        let limit = filter.limit.clamp(1, LONGEST_LIST);
+        filter.limit = limit + 1;
+        let mut emails = self.store.list(&filter).await?;
+        let has_more = emails.len() > limit;
+        emails.truncate(limit);
+        let next = emails.last().filter(|_| has_more).map(|email| email.id);
+        Ok(Page { emails, next })
+    }
+
+    /// How many attempts may fail for this email, as things stand.
+    #[must_use]
+    pub fn max_attempts(&self, email: &EmailRecord) -> u32 {
+        email
+            .state
+            .max_attempts
+            .unwrap_or_else(|| self.policies.of(&email.policy).max_attempts)
+    }
+
+    /// Dead letters by what they died of.
+    pub async fn dead_groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>> {
+        self.store.dead_groups(owner).await
+    }
+
+    /// Numbers about emails.
+    pub async fn statistics(&self) -> StoreResult<Statistics> {
+        self.store.statistics().await
+    }
+
+    /// The audit log, newest first.
+    pub async fn audit(&self, most: usize) -> StoreResult<Vec<AuditEntry>> {
+        self.store.audit(most).await
+    }
+
+    /// Checks the stored state against the promises.
+    pub async fn verify(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>> {
+        self.store.verify(ledger, &self.policies.budgets()).await
+    }
+
+    /// Captured mail, newest first.
+    pub async fn captures(&self, most: usize) -> StoreResult<Vec<Captured>> {
+        self.store.captures(most).await
+    }
+
+    /// The newest capture of an email.
+    pub async fn find_capture(&self, id: EmailId) -> StoreResult<Option<Captured>> {
+        self.store.find_capture(id).await
+    }
+
+    /// Whether the store answers.
+    pub async fn check(&self) -> StoreResult<()> {
+        self.store.check().await
+    }
+}

@@ -1,0 +1,200 @@
+//! Starts the services of the chosen roles, and stops them in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_core::classification::Classifier;
+use posthaste_core::port::{Broker, Retention, SharedStore, Transport};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::metrics::Source;
+use crate::pruner::Pruner;
+use crate::rescuer::Rescuer;
+use crate::scheduler::Scheduler;
+use crate::sender::{Sender, SenderConfig, SenderParts};
+use crate::service::{self, Service};
+use crate::{Access, Intake, Metrics, Operator, Policies};
+
+/// Which parts of the work this process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roles {
+    /// Takes emails in and answers operators.
+    pub api: bool,
+    /// Sends.
+    pub sender: bool,
+    /// Schedules, rescues, prunes.
+    pub scheduler: bool,
+}
+
+impl Roles {
+    /// Everything in one process.
+    pub const ALL: Self = Self {
+        api: true,
+        sender: true,
+        scheduler: true,
+    };
+}
+
+/// How the engine works.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// Which parts of the work this process does.
+    pub roles: Roles,
+    /// Its name in leases and records.
+    pub worker: String,
+    /// How many connections the transport may use.
+    pub connections: usize,
+    /// How long an email is held without renewal.
+    pub lease: Duration,
+    /// The scheduler's backstop, and the age at which a ticket is taken for lost.
+    pub retry_interval: Duration,
+    /// How long to keep what is over.
+    pub retention: Retention,
+    /// How long a shutdown may take.
+    pub drain: Duration,
+}
+
+/// What the engine works with.
+pub struct EngineParts {
+    /// The truth.
+    pub store: SharedStore,
+    /// Where tickets wait.
+    pub broker: Arc<dyn Broker>,
+    /// The way out.
+    pub transport: Arc<dyn Transport>,
+    /// The retry policies.
+    pub policies: Arc<Policies>,
+    /// What failures mean.
+    pub classifier: Classifier,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The running services, and the ways in.
+pub struct Engine {
+    /// Takes emails in.
+    pub intake: Arc<Intake>,
+    /// What people see and do.
+    pub operator: Arc<Operator>,
+    /// Who may do what.
+    pub access: Arc<Access>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The way out.
+    pub transport: Arc<dyn Transport>,
+    shutdown: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Engine {
+    /// Starts the services of the chosen roles.
+    #[must_use]
+    pub fn start(parts: EngineParts, config: EngineConfig) -> Self {
+        let EngineParts {
+            store,
+            broker,
+            transport,
+            policies,
+            classifier,
+            metrics,
+        } = parts;
+        let scheduler_wake = Arc::new(Notify::new());
+        let intake = Intake::new(
+            Arc::clone(&store),
+            Some(Arc::clone(&broker)),
+            Arc::clone(&policies),
+            Some(Arc::clone(&metrics)),
+            Arc::clone(&scheduler_wake),
+            Source::Api,
+        );
+        let operator = Operator::new(
+            Arc::clone(&store),
+            Arc::clone(&policies),
+            Arc::clone(&scheduler_wake),
+        );
+        let engine = Self {
+            intake: Arc::new(intake),
+            operator: Arc::new(operator),
+            access: Arc::new(Access::new(Arc::clone(&store))),
+            metrics: Arc::clone(&metrics),
+            transport: Arc::clone(&transport),
+            shutdown: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        if config.roles.scheduler {
+            let scheduler = Scheduler::new(
+                Arc::clone(&store),
+                Arc::clone(&broker),
+                Arc::clone(&policies),
+                Arc::clone(&metrics),
+                config.lease,
+                config.retry_interval,
+            );
+            let rescuer = Rescuer::new(
+                Arc::clone(&store),
+                Arc::clone(&policies),
+                Arc::clone(&metrics),
+                Arc::clone(&scheduler_wake),
+                config.lease,
+            );
+            engine.spawn(scheduler, Arc::clone(&scheduler_wake));
+            engine.spawn(rescuer, Arc::new(Notify::new()));
+            engine.spawn(
+                Pruner::new(Arc::clone(&store), config.retention),
+                Arc::new(Notify::new()),
+            );
+            engine.watch(Arc::clone(&store), Arc::clone(&scheduler_wake));
+        }
+        if config.roles.sender {
+            let sender = Sender::new(
+                SenderParts {
+                    store,
+                    broker,
+                    transport,
+                    policies,
+                    classifier,
+                    metrics,
+                    scheduler: scheduler_wake,
+                },
+                SenderConfig {
+                    worker: config.worker,
+                    connections: config.connections,
+                    lease: config.lease,
+                    backstop: config.retry_interval,
+                },
+            );
+            engine
+                .tasks
+                .spawn(sender.run(engine.shutdown.clone(), config.drain));
+        }
+        engine
+    }
+
+    fn spawn(&self, service: impl Service + 'static, wake: Arc<Notify>) {
+        self.tasks
+            .spawn(service::run(Arc::new(service), wake, self.shutdown.clone()));
+    }
+
+    /// Wakes the scheduler when another process changed something.
+    fn watch(&self, store: SharedStore, wake: Arc<Notify>) {
+        let shutdown = self.shutdown.clone();
+        self.tasks.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = store.changed() => wake.notify_one(),
+                    () = shutdown.cancelled() => return,
+                }
+            }
+        });
+    }
+
+    /// Stops claiming, drains what is under way, releases leases. The intake must be closed
+    /// before: stop the HTTP listeners first.
+    pub async fn stop(self) {
+        self.shutdown.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}

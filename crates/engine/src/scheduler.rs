@@ -1,0 +1,164 @@
+//! Brings emails that are due back to the senders, at their time, not at a poll's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste_core::Timestamp;
+use posthaste_core::port::{Broker, Due, Published, SharedStore, StoreError, Ticket};
+use posthaste_core::status::DeadReason;
+
+use crate::service::{Report, Service};
+use crate::{Metrics, Policies};
+
+/// How many emails are claimed at a time.
+const BATCH: usize = 500;
+/// When the broker has no room, the next try comes after this time.
+const NO_ROOM: Duration = Duration::from_millis(250);
+
+/// Claims due emails and publishes their tickets.
+pub struct Scheduler {
+    store: SharedStore,
+    broker: Arc<dyn Broker>,
+    policies: Arc<Policies>,
+    metrics: Arc<Metrics>,
+    lease: Duration,
+    interval: Duration,
+}
+
+impl Scheduler {
+    /// A scheduler whose claims last for `lease`; `interval` is the backstop.
+    #[must_use]
+    pub fn new(
+        store: SharedStore,
+        broker: Arc<dyn Broker>,
+        policies: Arc<Policies>,
+        metrics: Arc<Metrics>,
+        lease: Duration,
+        interval: Duration,
+    ) -> Self {
+        Self {
+            store,
+            broker,
+            policies,
+            metrics,
+            lease,
+            interval,
+        }
+    }
+
+    async fn publish(&self, due: Vec<Due>) -> Result<usize, StoreError> {
+        let now = self.store.now();
+        let tickets = due.iter().map(|due| ticket_of(due, now)).collect();
+        let answers = self.broker.publish(tickets).await;
+        posthaste_core::failpoint::hit("scheduler.after_publish");
+        let (mut published, mut refused) = (Vec::new(), Vec::new());
+        for (due, answer) in due.iter().zip(answers) {
+            let confirmed = answer == Published::Confirmed;
+            if confirmed {
+                published.push(due.id);
+                self.metrics.retries_requeued.inc();
+                self.metrics
+                    .retry_lateness
+                    .observe(now.duration_since(due.due_at).as_secs_f64().max(0.0));
+            } else {
+                refused.push(due.id);
+            }
+            tracing::info!(
+                email_id = %due.id,
+                attempt_count = due.attempt_count,
+                next_attempt_at = %due.due_at,
+                published = confirmed,
+                skipped = if confirmed { "" } else { "the broker did not confirm it; it stays due" },
+                "scheduled"
+            );
+        }
+        let refusals = refused.len();
+        self.store.mark_queued(published, refused).await?;
+        Ok(refusals)
+    }
+
+    fn note_dead(&self, due: &Due) {
+        let reason = if due.expired {
+            DeadReason::Expired
+        } else {
+            DeadReason::MaxAttemptsExceeded
+        };
+        self.metrics.died(reason);
+        tracing::info!(
+            email_id = %due.id,
+            attempt_count = due.attempt_count,
+            next_attempt_at = %due.due_at,
+            published = false,
+            skipped = %reason,
+            "scheduled"
+        );
+    }
+}
+
+fn ticket_of(due: &Due, now: Timestamp) -> Ticket {
+    Ticket {
+        email_id: due.id,
+        message_key: due.message_key.clone(),
+        priority: due.priority,
+        queued_at: now,
+    }
+}
+
+#[async_trait]
+impl Service for Scheduler {
+    fn name(&self) -> &'static str {
+        "scheduler"
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    async fn run_once(&self) -> Result<Report, StoreError> {
+        let mut done = 0;
+        loop {
+            let wait = match self.store.next_due().await? {
+                None => {
+                    return Ok(Report {
+                        done,
+                        again_in: None,
+                    });
+                }
+                Some(due) => due.duration_since(self.store.now()),
+            };
+            // A little late is fine, early never is.
+            if let Ok(wait) = Duration::try_from(wait)
+                && !wait.is_zero()
+            {
+                return Ok(Report {
+                    done,
+                    again_in: Some(wait + Duration::from_millis(1)),
+                });
+            }
+            let claimed = self
+                .store
+                .claim_due(BATCH, self.lease, &self.policies.budgets())
+                .await?;
+            posthaste_core::failpoint::hit("scheduler.after_claim");
+            if claimed.is_empty() {
+                // Someone else holds what is due.
+                return Ok(Report {
+                    done,
+                    again_in: Some(NO_ROOM),
+                });
+            }
+            done += claimed.len();
+            let (dead, due): (Vec<_>, Vec<_>) = claimed
+                .into_iter()
+                .partition(|due| due.exhausted || due.expired);
+            dead.iter().for_each(|due| self.note_dead(due));
+            if !due.is_empty() && self.publish(due).await? > 0 {
+                return Ok(Report {
+                    done,
+                    again_in: Some(NO_ROOM),
+                });
+            }
+        }
+    }
+}

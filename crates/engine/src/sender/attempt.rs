@@ -1,0 +1,217 @@
+//! One attempt, from the begun row to the recorded end.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use posthaste_core::attempt::{Cause, Failure, Stage};
+use posthaste_core::decision::{Budget, Conclusion, Decision, RecipientResult, decide};
+use posthaste_core::email::RecipientStatus;
+use posthaste_core::lifecycle::Refusal;
+use posthaste_core::port::{Finish, Gate, Lease, Outgoing, SharedStore, Started};
+use posthaste_core::status::{DeadReason, Outcome, Status};
+
+use super::Sender;
+use super::lease_keeper::Held;
+
+/// The gate of one attempt: commits `committing`, and looks at the clock once more.
+struct LeaseGate<'a> {
+    store: &'a SharedStore,
+    held: &'a Held,
+    passed: AtomicBool,
+}
+
+#[async_trait]
+impl Gate for LeaseGate<'_> {
+    async fn pass(&self) -> bool {
+        let committed = match self.store.pass_gate(vec![self.held.lease]).await {
+            Ok(passed) => passed == [true],
+            Err(error) => {
+                tracing::warn!(email_id = %self.held.lease.id, %error, "the gate could not be committed; not sending");
+                false
+            }
+        };
+        let open = committed && self.held.has_time_left();
+        self.passed.store(open, Ordering::SeqCst);
+        open
+    }
+}
+
+impl Sender {
+    /// Sends, decides, records.
+    pub(super) async fn attempt(&self, started: Started, held: Held) {
+        let begun = Instant::now();
+        let sent = self.send(&started, &held).await;
+        let Some(results) = sent else {
+            self.release(held.lease).await;
+            return;
+        };
+        posthaste_core::failpoint::hit("sender.before_finish");
+        let decision = self.decide(&started, &results);
+        self.finish(&started, held.lease, decision, begun.elapsed())
+            .await;
+    }
+
+    /// Talks to the transport. `None`: nothing left, hand it back.
+    async fn send(&self, started: &Started, held: &Held) -> Option<Vec<RecipientResult>> {
+        let waiting = started
+            .recipients
+            .iter()
+            .filter(|r| r.status == RecipientStatus::Waiting);
+        let outgoing = Outgoing {
+            email_id: started.lease.id,
+            attempt_number: started.state.attempt_number,
+            from: started.from.clone(),
+            recipients: waiting.map(|recipient| recipient.address.clone()).collect(),
+            content: started.content.clone(),
+        };
+        if started.expires_at.is_some_and(|at| at <= self.store.now()) {
+            return Some(Vec::new());
+        }
+        let gate = LeaseGate {
+            store: &self.store,
+            held,
+            passed: AtomicBool::new(false),
+        };
+        let sending = AssertUnwindSafe(self.transport.send(&outgoing, &gate)).catch_unwind();
+        tokio::pin!(sending);
+        let sent = tokio::select! {
+            sent = &mut sending => sent,
+            () = self.abort.cancelled() => {
+                if !gate.passed.load(Ordering::SeqCst) {
+                    return None;
+                }
+                sending.await
+            }
+        };
+        let results = sent.unwrap_or_else(|_| {
+            let stage = if gate.passed.load(Ordering::SeqCst) {
+                Stage::FinalDot
+            } else {
+                Stage::Body
+            };
+            let failure = Failure::new(stage, Cause::Io("the transport panicked".into()));
+            outgoing
+                .recipients
+                .iter()
+                .map(|_| RecipientResult::Failed(failure.clone()))
+                .collect()
+        });
+        // The gate stayed shut: we know that nothing was sent, and it is nobody's failure.
+        let lease_lost = |result: &RecipientResult| matches!(result, RecipientResult::Failed(failure) if failure.cause == Cause::LeaseLost);
+        (!results.iter().any(lease_lost)).then_some(results)
+    }
+
+    fn decide(&self, started: &Started, results: &[RecipientResult]) -> Decision {
+        let policy = self.policies.of(&started.policy);
+        let now = self.store.now();
+        let expires_in = started
+            .expires_at
+            .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
+        if results.is_empty() {
+            return expired();
+        }
+        let budget = Budget {
+            attempt_count: started.state.attempt_count,
+            max_attempts: started.state.max_attempts.unwrap_or(policy.max_attempts),
+            unknown_count: started.state.unknown_count,
+            expires_in,
+        };
+        decide(
+            &started.recipients,
+            results,
+            &self.classifier,
+            policy,
+            &budget,
+            rand::random(),
+        )
+    }
+
+    /// Records the end. The store may be away: the lease is kept meanwhile, so that nobody else
+    /// begins, and the result is not given up while this process lives.
+    async fn finish(
+        &self,
+        started: &Started,
+        lease: Lease,
+        decision: Decision,
+        duration: Duration,
+    ) {
+        let transport = self.transport.name();
+        let finish = Finish {
+            lease,
+            decision,
+            transport: transport.to_owned(),
+        };
+        let mut rest = Duration::from_millis(50);
+        let recorded = loop {
+            match self.store.finish(vec![finish.clone()]).await {
+                Ok(mut recorded) => break recorded.pop(),
+                Err(error) => {
+                    tracing::warn!(email_id = %lease.id, %error, "the result could not be recorded; will try again");
+                    tokio::time::sleep(rest).await;
+                    rest = (rest * 2).min(Duration::from_secs(2));
+                }
+            }
+        };
+        let decision = &finish.decision;
+        self.metrics.attempt_ended(transport, decision.outcome);
+        self.metrics
+            .attempt_duration
+            .observe(duration.as_secs_f64());
+        tracing::info!(
+            email_id = %lease.id,
+            attempt = started.state.attempt_number,
+            outcome = %decision.outcome,
+            error_class = decision.error_class.as_deref().unwrap_or(""),
+            duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            transport,
+            "attempt"
+        );
+        match recorded {
+            Some(Ok(state)) => match state.status {
+                Status::Sent => {
+                    let took = self.store.now().duration_since(started.created_at);
+                    self.metrics
+                        .time_to_delivery
+                        .observe(took.as_secs_f64().max(0.0));
+                }
+                Status::Dead => {
+                    if let Some(reason) = state.dead_reason {
+                        self.metrics.died(reason);
+                    }
+                }
+                _ => self.scheduler.notify_one(),
+            },
+            Some(Err(Refusal::StaleToken)) | None => {
+                self.metrics.stale_writes_rejected.inc();
+                tracing::warn!(email_id = %lease.id, "the result came too late: another attempt holds the lease");
+            }
+            Some(Err(refusal)) => {
+                tracing::warn!(email_id = %lease.id, %refusal, "the result was refused")
+            }
+        }
+    }
+
+    async fn release(&self, lease: Lease) {
+        if let Err(error) = self.store.release(vec![lease]).await {
+            tracing::warn!(email_id = %lease.id, %error, "could not hand the email back; its lease will expire");
+        }
+        self.scheduler.notify_one();
+    }
+}
+
+/// It became too late before anything was tried.
+fn expired() -> Decision {
+    let error = "it expired before it could be sent".to_owned();
+    Decision {
+        conclusion: Conclusion::Dead(DeadReason::Expired),
+        outcome: Outcome::Permanent,
+        error_class: Some("expired".into()),
+        fingerprint: Some(posthaste_core::fingerprint::fingerprint(&error)),
+        error: Some(error),
+        reply: None,
+        recipients: Vec::new(),
+    }
+}

@@ -1,0 +1,284 @@
+//! Takes tickets, begins attempts, talks to the transport, records what came of it.
+//!
+//! An attempt is a row of steps over one value: begin, send (with the gate before the final
+//! dot), decide, finish, acknowledge. Whatever goes wrong on the way leaves the email in the
+//! store, where the rescuer or another sender finds it.
+
+mod attempt;
+mod lease_keeper;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use posthaste_core::Timestamp;
+use posthaste_core::classification::Classifier;
+use posthaste_core::port::{Begun, Broker, SharedStore, Started, Transport};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::lease_keeper::LeaseKeeper;
+use crate::{Metrics, Policies};
+
+/// With no ticket for this long, a sender that has room looks into the store itself.
+const IDLE: Duration = Duration::from_millis(500);
+/// Attempts under way per connection: while one talks, another's commit is under way.
+const ATTEMPTS_PER_CONNECTION: usize = 2;
+
+/// How a sender works.
+#[derive(Debug, Clone)]
+pub struct SenderConfig {
+    /// Its name in leases and records.
+    pub worker: String,
+    /// How many connections the transport may use.
+    pub connections: usize,
+    /// How long an email is held without renewal.
+    pub lease: Duration,
+    /// A ticket that is older than this is taken for lost.
+    pub backstop: Duration,
+}
+
+/// Sends emails.
+pub struct Sender {
+    store: SharedStore,
+    broker: Arc<dyn Broker>,
+    transport: Arc<dyn Transport>,
+    policies: Arc<Policies>,
+    classifier: Classifier,
+    metrics: Arc<Metrics>,
+    scheduler: Arc<Notify>,
+    config: SenderConfig,
+    permits: Arc<Semaphore>,
+    leases: Arc<LeaseKeeper>,
+    tasks: TaskTracker,
+    /// Ends attempts that have not passed the gate, when draining took too long.
+    abort: CancellationToken,
+    started_at: Timestamp,
+}
+
+/// What a sender works with.
+pub struct SenderParts {
+    /// The truth.
+    pub store: SharedStore,
+    /// Where tickets come from.
+    pub broker: Arc<dyn Broker>,
+    /// The way out.
+    pub transport: Arc<dyn Transport>,
+    /// The retry policies.
+    pub policies: Arc<Policies>,
+    /// What failures mean.
+    pub classifier: Classifier,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Wakes the scheduler.
+    pub scheduler: Arc<Notify>,
+}
+
+impl Sender {
+    /// A sender that has not begun yet.
+    #[must_use]
+    pub fn new(parts: SenderParts, config: SenderConfig) -> Arc<Self> {
+        let SenderParts {
+            store,
+            broker,
+            transport,
+            policies,
+            classifier,
+            metrics,
+            scheduler,
+        } = parts;
+        let leases = Arc::new(LeaseKeeper::new(Arc::clone(&store), config.lease));
+        Arc::new(Self {
+            permits: Arc::new(Semaphore::new(
+                config.connections.max(1) * ATTEMPTS_PER_CONNECTION,
+            )),
+            started_at: store.now(),
+            tasks: TaskTracker::new(),
+            abort: CancellationToken::new(),
+            store,
+            broker,
+            transport,
+            policies,
+            classifier,
+            metrics,
+            scheduler,
+            config,
+            leases,
+        })
+    }
+
+    /// Sends until shutdown, then drains to the deadline. Leases of what could not be finished
+    /// before the gate are released; what passed the gate is waited for.
+    pub async fn run(self: Arc<Self>, shutdown: CancellationToken, drain: Duration) {
+        let keeper = tokio::spawn(Arc::clone(&self.leases).run());
+        self.take_until(&shutdown).await;
+        self.tasks.close();
+        if tokio::time::timeout(drain, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                left = self.tasks.len(),
+                "draining took too long: handing back what was not sent"
+            );
+            self.abort.cancel();
+            // What passed the gate may still be answered; what did not is handed back quickly.
+            let _ = tokio::time::timeout(drain, self.tasks.wait()).await;
+        }
+        keeper.abort();
+        self.transport.close().await;
+    }
+
+    async fn take_until(self: &Arc<Self>, shutdown: &CancellationToken) {
+        let mut looked_at = None::<Instant>;
+        while !shutdown.is_cancelled() {
+            let permits = tokio::select! {
+                permits = self.free_permits() => permits,
+                () = shutdown.cancelled() => return,
+            };
+            // Now and then even when busy, and at the start.
+            let overdue = looked_at.is_none_or(|at| at.elapsed() >= self.config.backstop / 2);
+            if overdue {
+                looked_at = Some(Instant::now());
+                self.take_unticketed(permits).await;
+                continue;
+            }
+            tokio::select! {
+                deliveries = self.broker.receive(permits.len()) => {
+                    let sender = Arc::clone(self);
+                    // Beginning needs a commit; the next tickets need not wait for it.
+                    self.tasks.spawn(async move { sender.begin(deliveries, permits).await });
+                }
+                () = tokio::time::sleep(IDLE) => self.take_unticketed(permits).await,
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    /// At least one permit, and as many more as are free right now.
+    async fn free_permits(&self) -> Vec<OwnedSemaphorePermit> {
+        let mut permits = Vec::new();
+        if let Ok(first) = Arc::clone(&self.permits).acquire_owned().await {
+            permits.push(first);
+        }
+        while let Ok(more) = Arc::clone(&self.permits).try_acquire_owned() {
+            permits.push(more);
+        }
+        permits
+    }
+
+    async fn begin(
+        self: Arc<Self>,
+        deliveries: Vec<posthaste_core::port::TicketDelivery>,
+        permits: Vec<OwnedSemaphorePermit>,
+    ) {
+        let asked = Instant::now();
+        let ids = deliveries
+            .iter()
+            .map(|delivery| delivery.ticket.email_id)
+            .collect();
+        let begun = match self
+            .store
+            .begin(ids, &self.config.worker, self.config.lease)
+            .await
+        {
+            Ok(begun) => begun,
+            Err(error) => {
+                // The tickets are lost with this; the emails are found by their age.
+                tracing::warn!(%error, "could not begin attempts; the emails wait in the store");
+                return;
+            }
+        };
+        posthaste_core::failpoint::hit("sender.after_begin");
+        let mut permits = permits.into_iter();
+        let mut settled = Vec::new();
+        for (begun, delivery) in begun.into_iter().zip(deliveries) {
+            match begun {
+                Begun::Started(started) => {
+                    let Some(permit) = permits.next() else {
+                        continue;
+                    };
+                    self.spawn_attempt(*started, asked, permit, Some(delivery));
+                }
+                // Finished, in progress, not due, unknown: the ticket has nothing more to say.
+                Begun::Refused(_) | Begun::NotFound => settled.push(delivery),
+            }
+        }
+        if !settled.is_empty() {
+            self.broker.acknowledge(settled).await;
+        }
+    }
+
+    /// Begins attempts of emails that wait without a ticket.
+    async fn take_unticketed(self: &Arc<Self>, permits: Vec<OwnedSemaphorePermit>) {
+        let asked = Instant::now();
+        let begun = self
+            .store
+            .begin_unticketed(
+                permits.len(),
+                self.queued_before(),
+                &self.config.worker,
+                self.config.lease,
+                &self.policies.budgets(),
+            )
+            .await;
+        match begun {
+            Ok(started) => {
+                for (started, permit) in started.into_iter().zip(permits) {
+                    self.spawn_attempt(started, asked, permit, None);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not look for waiting emails; will try again")
+            }
+        }
+    }
+
+    /// What was queued before this moment has lost its ticket.
+    fn queued_before(&self) -> Timestamp {
+        let backstop = self
+            .store
+            .now()
+            .checked_sub(self.config.backstop)
+            .unwrap_or(Timestamp::MIN);
+        if self.broker.is_durable() {
+            backstop
+        } else {
+            backstop.max(self.started_at)
+        }
+    }
+
+    fn spawn_attempt(
+        self: &Arc<Self>,
+        started: Started,
+        asked: Instant,
+        permit: OwnedSemaphorePermit,
+        delivery: Option<posthaste_core::port::TicketDelivery>,
+    ) {
+        let held = self.leases.hold(started.lease, asked);
+        let sender = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let _permits = sender.alone_if_needed(&started, permit).await;
+            sender.attempt(started, held).await;
+            if let Some(delivery) = delivery {
+                sender.broker.acknowledge(vec![delivery]).await;
+            }
+        });
+    }
+
+    /// An email over which workers died is sent with nothing beside it, so that it takes
+    /// nobody along if it kills this one too.
+    async fn alone_if_needed(
+        &self,
+        started: &Started,
+        permit: OwnedSemaphorePermit,
+    ) -> Option<OwnedSemaphorePermit> {
+        if !started.state.is_sent_alone() {
+            return Some(permit);
+        }
+        drop(permit);
+        let all = u32::try_from(self.config.connections.max(1) * ATTEMPTS_PER_CONNECTION)
+            .unwrap_or(u32::MAX);
+        Arc::clone(&self.permits).acquire_many_owned(all).await.ok()
+    }
+}

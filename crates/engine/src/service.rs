@@ -1,0 +1,65 @@
+//! The one loop that every background service runs in.
+//!
+//! A service does one round of work and reports. The loop wakes it by signal and by timer, and
+//! ends at shutdown between two rounds, never within one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste_core::port::StoreError;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// What a round of work came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many things were done.
+    pub done: usize,
+    /// Come again after this time; `None` for the service's own interval.
+    pub again_in: Option<Duration>,
+}
+
+/// A background service. It takes no input, and doing a round twice does no harm.
+#[async_trait]
+pub trait Service: Send + Sync {
+    /// Its name in logs.
+    fn name(&self) -> &'static str;
+
+    /// How long to rest when nothing else is known.
+    fn interval(&self) -> Duration;
+
+    /// One round of work.
+    async fn run_once(&self) -> Result<Report, StoreError>;
+}
+
+/// After an error, a service rests for this long at first, then twice as long each time.
+const FIRST_REST: Duration = Duration::from_millis(100);
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// Runs a service until shutdown.
+pub async fn run(service: Arc<dyn Service>, wake: Arc<Notify>, shutdown: CancellationToken) {
+    let mut rest = FIRST_REST;
+    while !shutdown.is_cancelled() {
+        let pause = match service.run_once().await {
+            Ok(report) => {
+                rest = FIRST_REST;
+                report
+                    .again_in
+                    .unwrap_or_else(|| service.interval())
+                    .min(service.interval())
+            }
+            Err(error) => {
+                tracing::warn!(service = service.name(), %error, "could not do its work; will try again");
+                let pause = rest;
+                rest = (rest * 2).min(LONGEST_REST);
+                pause
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = wake.notified() => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
+}
