@@ -1,2 +1,30 @@
-//! Placeholder.
-fn main() {}
+//! `posthaste`: one binary for everything.
+
+mod arguments;
+mod command;
+mod config;
+mod data_dir;
+mod exit;
+mod logging;
+mod output;
+mod view;
+mod wiring;
+
+use clap::Parser as _;
+
+use crate::arguments::Arguments;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> std::process::ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::report(&error.into()),
+    };
+    match runtime.block_on(command::run(arguments)) {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error),
+    }
+}

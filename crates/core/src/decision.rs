@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::attempt::Failure;
+use crate::attempt::{Cause, Failure, Stage};
 use crate::classification::{Classifier, Verdict};
 use crate::email::{Recipient, RecipientStatus};
 use crate::fingerprint::fingerprint;
@@ -72,8 +72,17 @@ pub struct Decision {
 /// What to do about an email of unknown fate.
 #[must_use]
 pub fn settle_unknown(budget: &Budget, policy: &RetryPolicy, random: f64) -> Conclusion {
+    resend_or_hold(budget, policy, random, None)
+}
+
+fn resend_or_hold(
+    budget: &Budget,
+    policy: &RetryPolicy,
+    random: f64,
+    floor: Option<Duration>,
+) -> Conclusion {
     let failed = budget.attempt_count.saturating_add(1);
-    let delay = policy.delay(failed, random, None);
+    let delay = policy.delay(failed, random, floor);
     let may_resend = policy.on_unknown == OnUnknown::Resend
         && budget.unknown_count < policy.max_unknown_resends
         && failed < budget.max_attempts
@@ -106,6 +115,10 @@ pub fn decide(
     let waiting = recipients
         .iter_mut()
         .filter(|r| r.status == RecipientStatus::Waiting);
+    // A transport that says nothing of a recipient may have done anything.
+    let silence = Cause::Protocol("the transport gave no result".to_owned());
+    let silence = RecipientResult::Failed(Failure::new(Stage::FinalDot, silence));
+    let results = results.iter().chain(std::iter::repeat(&silence));
     for (recipient, result) in waiting.zip(results) {
         match result {
             RecipientResult::Accepted(reply) => {
@@ -150,7 +163,7 @@ pub fn decide(
     };
     let failed = budget.attempt_count.saturating_add(1);
     let conclusion = match verdict.outcome {
-        Outcome::Unknown => settle_unknown(budget, policy, random),
+        Outcome::Unknown => resend_or_hold(budget, policy, random, floor),
         Outcome::Permanent => {
             Conclusion::Dead(verdict.dead_reason.unwrap_or(DeadReason::MessageRejected))
         }
@@ -197,16 +210,15 @@ fn weight(verdict: &Verdict) -> u8 {
     }
 }
 
-/// Recipients are recorded one by one only once they differ, and from then on.
+/// Recipients are recorded one by one only once they differ, and from then on. Only those that
+/// were recorded bring details along.
 fn differing(before: &[Recipient], after: Vec<Recipient>) -> Vec<Recipient> {
-    let uniform = |recipients: &[Recipient]| {
-        recipients
-            .windows(2)
-            .all(|pair| pair[0].status == pair[1].status)
-    };
-    if uniform(before) && uniform(&after) {
-        Vec::new()
-    } else {
+    let were_recorded = before.iter().any(|recipient| recipient.detail.is_some());
+    let standing = |recipient: &Recipient| (recipient.status, recipient.reason);
+    let alike = |pair: &[Recipient]| standing(&pair[0]) == standing(&pair[1]);
+    if were_recorded || !before.windows(2).all(alike) || !after.windows(2).all(alike) {
         after
+    } else {
+        Vec::new()
     }
 }

@@ -1,1 +1,20 @@
-//! Placeholder.
+//! What tests of several crates share: a clock that stands still, emails and decisions to work
+//! with, one conformance suite per port, and a harness for the real binary.
+//!
+//! Never a dependency of anything that is shipped.
+
+mod case;
+mod clock;
+mod decision;
+mod email;
+
+pub mod broker_conformance;
+pub mod process;
+pub mod store_conformance;
+
+pub use clock::ManualClock;
+pub use decision::{
+    budgets, dead, dead_of, exhausted, sent, transient, unknown_hold, unknown_resend,
+    with_recipients,
+};
+pub use email::{EmailBuilder, an_email};

@@ -78,11 +78,14 @@ impl Classifier {
     /// What the failure means.
     #[must_use]
     pub fn classify(&self, failure: &Failure) -> Verdict {
-        // After the final dot, only the server's own word is certain. No rule overrides that.
-        if failure.stage.is_past_gate() && failure.reply().is_none() {
-            return RULES[0].verdict(failure);
-        }
-        if let Some(rule) = self.overrides.iter().find(|rule| rule.matches(failure)) {
+        // After the final dot, only the server's own "no" is certain. No rule overrides that.
+        let is_uncertain = failure.stage.is_past_gate()
+            && failure
+                .reply()
+                .is_none_or(|reply| !(400..=599).contains(&reply.code));
+        if !is_uncertain
+            && let Some(rule) = self.overrides.iter().find(|rule| rule.matches(failure))
+        {
             return rule.verdict(failure);
         }
         let rule = RULES.iter().find(|rule| rule.matches(failure));

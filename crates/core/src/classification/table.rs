@@ -307,11 +307,11 @@ pub static RULES: &[Rule] = &[
         Fault::Message,
         DeadReason::MessageRejected,
     ),
-    // A positive or intermediate code where none belongs: out of order.
+    // A positive or intermediate code where none belongs, or one that no server may use.
     Rule {
         name: "out_of_order",
         stages: Stages::AfterDot,
-        when: When::Code(0..=399),
+        when: When::Code(0..=u16::MAX),
         outcome: Outcome::Unknown,
         fault: Fault::Provider,
         dead_reason: None,
@@ -319,7 +319,7 @@ pub static RULES: &[Rule] = &[
     transient(
         "out_of_order",
         Stages::Any,
-        When::Code(0..=999),
+        When::Code(0..=u16::MAX),
         Fault::Provider,
     ),
     transient(

@@ -39,23 +39,38 @@ impl Gate for LeaseGate<'_> {
     }
 }
 
+/// How the talk with the transport ended.
+enum Ended {
+    /// Each recipient has a result.
+    Answered(Vec<RecipientResult>),
+    /// It was too late to try.
+    TooLate,
+    /// The gate stayed shut, or shutdown came before it: hand the email back.
+    NothingSent,
+}
+
 impl Sender {
     /// Sends, decides, records.
     pub(super) async fn attempt(&self, started: Started, held: Held) {
         let begun = Instant::now();
-        let sent = self.send(&started, &held).await;
-        let Some(results) = sent else {
-            self.release(held.lease).await;
-            return;
+        let decision = match self.send(&started, &held).await {
+            Ended::Answered(results) => self.decide(&started, &results),
+            Ended::TooLate => expired(),
+            Ended::NothingSent => {
+                self.release(held.lease).await;
+                return;
+            }
         };
         posthaste_core::failpoint::hit("sender.before_finish");
-        let decision = self.decide(&started, &results);
         self.finish(&started, held.lease, decision, begun.elapsed())
             .await;
     }
 
-    /// Talks to the transport. `None`: nothing left, hand it back.
-    async fn send(&self, started: &Started, held: &Held) -> Option<Vec<RecipientResult>> {
+    /// Talks to the transport.
+    async fn send(&self, started: &Started, held: &Held) -> Ended {
+        if started.expires_at.is_some_and(|at| at <= self.store.now()) {
+            return Ended::TooLate;
+        }
         let waiting = started
             .recipients
             .iter()
@@ -67,9 +82,6 @@ impl Sender {
             recipients: waiting.map(|recipient| recipient.address.clone()).collect(),
             content: started.content.clone(),
         };
-        if started.expires_at.is_some_and(|at| at <= self.store.now()) {
-            return Some(Vec::new());
-        }
         let gate = LeaseGate {
             store: &self.store,
             held,
@@ -81,7 +93,7 @@ impl Sender {
             sent = &mut sending => sent,
             () = self.abort.cancelled() => {
                 if !gate.passed.load(Ordering::SeqCst) {
-                    return None;
+                    return Ended::NothingSent;
                 }
                 sending.await
             }
@@ -101,7 +113,7 @@ impl Sender {
         });
         // The gate stayed shut: we know that nothing was sent, and it is nobody's failure.
         let lease_lost = |result: &RecipientResult| matches!(result, RecipientResult::Failed(failure) if failure.cause == Cause::LeaseLost);
-        (!results.iter().any(lease_lost)).then_some(results)
+        if results.iter().any(lease_lost) { Ended::NothingSent } else { Ended::Answered(results) }
     }
 
     fn decide(&self, started: &Started, results: &[RecipientResult]) -> Decision {
@@ -110,9 +122,6 @@ impl Sender {
         let expires_in = started
             .expires_at
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
-        if results.is_empty() {
-            return expired();
-        }
         let budget = Budget {
             attempt_count: started.state.attempt_count,
             max_attempts: started.state.max_attempts.unwrap_or(policy.max_attempts),

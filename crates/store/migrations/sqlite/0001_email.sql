@@ -63,15 +63,17 @@ CREATE TABLE email_log (
     CHECK (status <> 'sending' OR locked_until IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
+-- Written with OR: SQLite sees that `status = 'failed'` implies this, but not that it implies IN.
 CREATE INDEX email_log_waiting ON email_log (status, next_attempt_at)
-    WHERE status IN ('pending', 'sending', 'failed', 'retry_queued', 'unknown');
+    WHERE status = 'pending' OR status = 'sending' OR status = 'failed'
+       OR status = 'retry_queued' OR status = 'unknown';
 CREATE INDEX email_log_lease ON email_log (locked_until) WHERE locked_until IS NOT NULL;
 -- Waits without a ticket: scheduled for later, replayed, or the broker had no room.
 CREATE INDEX email_log_unqueued ON email_log (next_attempt_at)
     WHERE status = 'pending' AND last_queued_at IS NULL;
 -- The operator's desk. Sent emails never enter it.
 CREATE INDEX email_log_desk ON email_log (status, id)
-    WHERE status IN ('dead', 'discarded', 'cancelled');
+    WHERE status = 'dead' OR status = 'discarded' OR status = 'cancelled';
 
 CREATE TABLE email_attempt (
     email_id        BLOB    NOT NULL,

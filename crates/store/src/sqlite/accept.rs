@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::state_row::{self, named};
 use super::writer::Flush;
-use super::{SqliteStore, corrupt, micros};
+use super::{SqliteStore, corrupt, micros, rounded_up};
 
 impl SqliteStore {
     pub(super) async fn accept_all(
@@ -29,6 +29,7 @@ impl SqliteStore {
 
 fn accept(flush: &mut Flush<'_>, email: &NewEmail, ticketed: bool) -> rusqlite::Result<Accepted> {
     let now = flush.now();
+    let send_at = email.send_at.map(rounded_up);
     let recipients = &email.envelope.recipients;
     let first = recipients
         .first()
@@ -60,7 +61,7 @@ fn accept(flush: &mut Flush<'_>, email: &NewEmail, ticketed: bool) -> rusqlite::
             email.summary.subject,
             json(&email.metadata)?,
             json(&email.policy)?,
-            email.send_at.map(micros),
+            send_at.map(micros),
             email.expires_at.map(micros),
             email.traceparent,
             micros(now),
@@ -70,7 +71,7 @@ fn accept(flush: &mut Flush<'_>, email: &NewEmail, ticketed: bool) -> rusqlite::
     if inserted == 0 {
         return existing(flush, email);
     }
-    let due = email.send_at.unwrap_or(now);
+    let due = send_at.unwrap_or(now);
     let mut state = State::accepted(due, email.max_attempts);
     // The caller publishes a ticket right after the commit. If it cannot, it says so; if it
     // dies before it can, the sender finds the email by this time being long ago.

@@ -8,7 +8,7 @@ use rusqlite::OptionalExtension;
 
 use super::state_row::{apply_to, load};
 use super::writer::Flush;
-use super::{SqliteStore, from_micros, micros, recipient_row};
+use super::{SqliteStore, from_micros, micros};
 
 impl SqliteStore {
     pub(super) async fn act_on(
@@ -106,14 +106,7 @@ fn act(
         return Ok(Acted::Erased);
     }
     Ok(match apply_to(flush, id, &state, &event)? {
-        Ok(applied) => {
-            if sends {
-                recipient_row::revive(flush, id)?;
-            } else if applied.next.status == Status::Sent {
-                recipient_row::accept_waiting(flush, id)?;
-            }
-            Acted::Done(applied.next.status)
-        }
+        Ok(applied) => Acted::Done(applied.next.status),
         // Doing it twice does it once, and says so.
         Err(refusal) => match (action, state.status) {
             (Action::Retry, _) if refusal == Refusal::InProgress => Acted::Unchanged(state.status),
@@ -140,7 +133,11 @@ fn erase(flush: &Flush<'_>, id: EmailId, status: Status, erased: bool) -> rusqli
          WHERE id = ?1",
         (id.0, micros(flush.now())),
     )?;
-    flush.execute("DELETE FROM recipient WHERE email_id = ?1", [id.0])?;
+    // Who accepted it stays on record: it explains attempts that were sent more than once.
+    flush.execute(
+        "UPDATE recipient SET address = '', detail = NULL WHERE email_id = ?1",
+        [id.0],
+    )?;
     flush.execute("DELETE FROM capture WHERE email_id = ?1", [id.0])?;
     // Replies and errors often repeat the address.
     flush.execute(

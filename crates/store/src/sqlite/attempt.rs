@@ -9,7 +9,7 @@ use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult};
 use posthaste_core::status::Status;
 
 use super::email_row::{from_json, started_of};
-use super::state_row::{apply, apply_to, load};
+use super::state_row::{apply, apply_to, load, optional_time};
 use super::writer::Flush;
 use super::{SqliteStore, micros, recipient_row};
 
@@ -184,53 +184,48 @@ fn finish_one(flush: &mut Flush<'_>, finish: &Finish) -> rusqlite::Result<Result
     Ok(applied.map(|applied| applied.next))
 }
 
-/// Emails that wait without a ticket, oldest first.
+/// Emails that wait without a ticket, in the order in which they are looked for. `?1` is a time,
+/// `?2` how many.
+pub(super) const UNTICKETED: [&str; 4] = [
+    // Never queued, and due by now.
+    "SELECT id FROM email_log INDEXED BY email_log_unqueued
+     WHERE status = 'pending' AND last_queued_at IS NULL AND next_attempt_at <= ?1
+     ORDER BY next_attempt_at LIMIT ?2",
+    // Queued long ago. A ticket is published when an email is due or later, so whatever was
+    // queued before a moment was due before it: the index range is as small as the answer.
+    "SELECT id FROM email_log
+     WHERE status = 'pending' AND next_attempt_at < ?1 AND last_queued_at < ?1
+     ORDER BY next_attempt_at LIMIT ?2",
+    // The same after a failure. One that a scheduler holds has its ticket under way.
+    "SELECT id FROM email_log
+     WHERE status = 'retry_queued' AND next_attempt_at < ?1 AND locked_until IS NULL
+       AND (last_queued_at < ?1 OR last_queued_at IS NULL)
+     ORDER BY next_attempt_at LIMIT ?2",
+    // Due long ago, and no scheduler came.
+    "SELECT id FROM email_log
+     WHERE status = 'failed' AND next_attempt_at < ?1
+     ORDER BY next_attempt_at LIMIT ?2",
+];
+
 fn unticketed(
     connection: &rusqlite::Connection,
     most: usize,
     before: i64,
     now: i64,
 ) -> rusqlite::Result<Vec<EmailId>> {
-    const NEVER_QUEUED: &str = "SELECT id FROM email_log
-        WHERE status = 'pending' AND last_queued_at IS NULL AND next_attempt_at <= ?1
-        ORDER BY next_attempt_at LIMIT ?2";
-    // A ticket is published when an email is due or later, so whatever was queued before that
-    // moment was due before it: the index range is as small as the answer.
-    const QUEUED_LONG_AGO: &str = "SELECT id FROM email_log
-        WHERE status = ?3 AND next_attempt_at < ?1
-          AND (last_queued_at < ?1 OR (last_queued_at IS NULL AND locked_until IS NULL))
-        ORDER BY next_attempt_at LIMIT ?2";
-    const DUE_LONG_AGO: &str = "SELECT id FROM email_log
-        WHERE status = 'failed' AND next_attempt_at < ?1
-        ORDER BY next_attempt_at LIMIT ?2";
     let mut ids = Vec::new();
-    let id = |row: &rusqlite::Row<'_>| row.get(0).map(EmailId);
-    for found in connection
-        .prepare_cached(NEVER_QUEUED)?
-        .query_map((now, most), id)?
-    {
-        ids.push(found?);
-    }
-    for status in [Status::Pending, Status::RetryQueued] {
-        let mut statement = connection.prepare_cached(QUEUED_LONG_AGO)?;
+    for (sql, time) in UNTICKETED.iter().zip([now, before, before, before]) {
         let left = most.saturating_sub(ids.len());
-        for found in statement.query_map((before, left, status.as_str()), id)? {
-            ids.push(found?);
+        let mut statement = connection.prepare_cached(sql)?;
+        for id in statement.query_map((time, left), |row| row.get(0).map(EmailId))? {
+            ids.push(id?);
         }
     }
-    let left = most.saturating_sub(ids.len());
-    for found in connection
-        .prepare_cached(DUE_LONG_AGO)?
-        .query_map((before, left), id)?
-    {
-        ids.push(found?);
-    }
-    ids.sort_unstable();
-    ids.dedup();
     Ok(ids)
 }
 
-/// Begins one of them, if it still waits. A failed one passes the scheduler's check first.
+/// Begins one of them, if it still waits. Those that are too late are dead now; a failed one
+/// passes the scheduler's check first.
 fn open_unticketed(
     flush: &mut Flush<'_>,
     id: EmailId,
@@ -243,16 +238,22 @@ fn open_unticketed(
         return Ok(None);
     };
     let queued_since = state.last_queued_at.is_some_and(|at| micros(at) >= before);
-    if queued_since && state.status != Status::Failed {
+    if (queued_since && state.status != Status::Failed) || state.locked_until.is_some() {
+        return Ok(None);
+    }
+    let (policy, expires_at): (PolicyChoice, Option<Timestamp>) = flush
+        .prepare_cached("SELECT policy, expires_at FROM email WHERE id = ?1")?
+        .query_row([id.0], |row| {
+            Ok((from_json(row, 0)?, optional_time(row, 1)?))
+        })?;
+    if expires_at.is_some_and(|at| at <= flush.now()) {
+        apply_to(flush, id, &state, &Event::Expire)?.ok();
         return Ok(None);
     }
     if state.status == Status::Failed {
-        let choice: PolicyChoice = flush
-            .prepare_cached("SELECT policy FROM email WHERE id = ?1")?
-            .query_row([id.0], |row| from_json(row, 0))?;
         let event = Event::ClaimDue {
             lease,
-            budget: budgets.of(&choice),
+            budget: budgets.of(&policy),
         };
         match apply_to(flush, id, &state, &event)? {
             Ok(applied) => state = applied.next,

@@ -89,39 +89,35 @@ fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
         values.push(value);
         format!("?{}", values.len())
     };
-    if !filter.statuses.is_empty() {
-        let names: Vec<_> = filter
-            .statuses
-            .iter()
-            .map(|status: &Status| bind(status.as_str().to_owned().into()))
-            .collect();
-        conditions.push(format!("l.status IN ({})", names.join(", ")));
-    }
+    conditions.extend(in_status(&filter.statuses));
     if let Some(owner) = &filter.owner {
-        conditions.push(format!("e.owner = {}", bind(owner.clone().into())));
+        // The plus keeps SQLite from collecting and sorting all of an owner's emails.
+        conditions.push(format!("+e.owner = {}", bind(owner.clone().into())));
     }
     if let Some(template) = &filter.template {
         conditions.push(format!("e.template = {}", bind(template.clone().into())));
     }
     if let Some(fingerprint) = &filter.fingerprint {
         let place = bind(fingerprint.clone().into());
-        conditions.push(format!("coalesce(l.fingerprint, l.dead_reason) = {place}"));
+        conditions.push(format!(
+            "l.dead_reason IS NOT NULL AND coalesce(l.fingerprint, l.dead_reason) = {place}"
+        ));
     }
     if let Some(since) = filter.since {
         conditions.push(format!("e.created_at >= {}", bind(micros(since).into())));
     }
     if let Some(after) = filter.after {
         conditions.push(format!(
-            "e.id < {}",
+            "l.id < {}",
             bind(after.0.into_bytes().to_vec().into())
         ));
     }
     if let Some(to) = &filter.to {
         let place = bind(to.to_lowercase().into());
-        conditions.push(format!("({})", is_to(&place)));
+        conditions.push(format!("l.id IN ({})", sent_to(&place)));
     }
     if let Some(q) = &filter.q {
-        conditions.push(format!("({})", search(q, &mut bind)));
+        conditions.push(search(q, &mut bind));
     }
     let conditions = if conditions.is_empty() {
         "1".to_owned()
@@ -131,16 +127,31 @@ fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
     let limit = bind(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
     let columns = record_columns();
     let sql = format!(
-        "SELECT {columns} FROM email e JOIN email_log l ON l.id = e.id
-         WHERE {conditions} ORDER BY e.id DESC LIMIT {limit}"
+        "SELECT {columns} FROM email_log l JOIN email e ON e.id = l.id
+         WHERE {conditions} ORDER BY l.id DESC LIMIT {limit}"
     );
     (sql, values)
 }
 
-fn is_to(place: &str) -> String {
+/// One state is compared as it stands, so that SQLite sees which partial index holds it.
+fn in_status(statuses: &[Status]) -> Option<String> {
+    match statuses {
+        [] => None,
+        [status] => Some(format!("l.status = '{status}'")),
+        several => {
+            let names: Vec<_> = several.iter().map(|s| format!("'{s}'")).collect();
+            Some(format!("l.status IN ({})", names.join(", ")))
+        }
+    }
+}
+
+/// The ids of emails to an address.
+fn sent_to(place: &str) -> String {
     format!(
-        "e.first_recipient = {place} OR (e.recipient_count > 1 AND EXISTS
-             (SELECT 1 FROM json_each(e.recipients) WHERE lower(value) = {place}))"
+        "SELECT id FROM email WHERE first_recipient = {place}
+         UNION ALL
+         SELECT id FROM email WHERE recipient_count > 1 AND EXISTS
+             (SELECT 1 FROM json_each(recipients) WHERE lower(value) = {place})"
     )
 }
 
@@ -149,16 +160,20 @@ fn search(q: &str, bind: &mut impl FnMut(Value) -> String) -> String {
     if let Ok(id) = q.trim().parse::<EmailId>() {
         let place = bind(id.0.into_bytes().to_vec().into());
         let key = bind(q.to_owned().into());
-        return format!("e.id = {place} OR e.message_key = {key}");
+        return format!("(l.id = {place} OR e.message_key = {key})");
     }
     let key = bind(q.to_owned().into());
     let address = bind(q.to_lowercase().into());
     // The start of a subject as a range, which the index serves; LIKE with a bound pattern it
     // cannot.
-    let from = bind(q.to_owned().into());
     let to = bind(format!("{q}\u{10ffff}").into());
     format!(
-        "e.message_key = {key} OR {} OR (e.subject COLLATE NOCASE >= {from} AND e.subject COLLATE NOCASE < {to})",
-        is_to(&address)
+        "l.id IN (SELECT id FROM email WHERE message_key = {key}
+             UNION ALL
+             SELECT id FROM email
+             WHERE subject COLLATE NOCASE >= {key} AND subject COLLATE NOCASE < {to}
+             UNION ALL
+             {})",
+        sent_to(&address)
     )
 }

@@ -73,6 +73,7 @@ impl SqliteStore {
     /// Opens the file, creates it if it is not there, and brings its schema up to date.
     pub fn open(options: SqliteOptions) -> StoreResult<Self> {
         let mut connection = open_connection(&options).map_err(store_error)?;
+        prepare_file(&connection).map_err(store_error)?;
         migration::migrate(&mut connection)?;
         let clock = Arc::clone(&options.clock);
         let writer = Writer::start(connection, Arc::clone(&clock))?;
@@ -82,6 +83,18 @@ impl SqliteStore {
             readers,
             clock,
         })
+    }
+
+    /// The queries that must not become slower as sent emails pile up, for a test that asks
+    /// SQLite how it would answer them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn hot_queries() -> Vec<String> {
+        let single = [schedule::NEXT_DUE, rescue::EXPIRED, statistics::WAITING];
+        let fixed = [&single[..], &schedule::DUE, &attempt::UNTICKETED].concat();
+        let mut queries: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
+        queries.push(rescue::undecided_query());
+        queries
     }
 
     /// The version of SQLite that is linked in.
@@ -95,13 +108,21 @@ impl SqliteStore {
 fn open_connection(options: &SqliteOptions) -> rusqlite::Result<Connection> {
     let connection = Connection::open(&options.path)?;
     connection.busy_timeout(options.busy_timeout)?;
-    connection.pragma_update(None, "page_size", 16_384)?;
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
+}
+
+/// Sets what is kept in the file itself. Only once: setting `auto_vacuum` writes to the file
+/// even if nothing changes, and every writer would take that for another process's work.
+fn prepare_file(connection: &Connection) -> rusqlite::Result<()> {
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    if pages == 0 {
+        connection.pragma_update(None, "page_size", 16_384)?;
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
+    connection.pragma_update(None, "journal_mode", "WAL")
 }
 
 /// The clock's time in whole microseconds, the precision of the database.
@@ -111,6 +132,17 @@ fn now_of(clock: &dyn Clock) -> Timestamp {
 
 fn micros(at: Timestamp) -> i64 {
     at.as_microsecond()
+}
+
+/// The first whole microsecond that is not before `at`: what must not be early is rounded up.
+fn rounded_up(at: Timestamp) -> Timestamp {
+    let whole = from_micros(micros(at));
+    if whole >= at {
+        return whole;
+    }
+    whole
+        .checked_add(Duration::from_micros(1))
+        .unwrap_or(Timestamp::MAX)
 }
 
 fn from_micros(micros: i64) -> Timestamp {

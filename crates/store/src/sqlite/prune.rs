@@ -36,7 +36,7 @@ impl SqliteStore {
                     (audit, most),
                 )?;
                 compact_statistics(flush)?;
-                flush.execute_batch("PRAGMA incremental_vacuum(64)")?;
+                return_pages(flush)?;
                 Ok(Pruned {
                     emails,
                     captures: captures as u64,
@@ -74,6 +74,15 @@ fn prune_emails(flush: &mut Flush<'_>, sent: i64, dead: i64, most: usize) -> rus
         flush.count(Some(*status), None, 1);
     }
     Ok(found.len() as u64)
+}
+
+/// Gives free pages back to the file system. The statement answers a row per page and does no
+/// more than it is asked for, so all rows are read.
+fn return_pages(flush: &Flush<'_>) -> rusqlite::Result<()> {
+    let mut statement = flush.prepare_cached("PRAGMA incremental_vacuum(64)")?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    Ok(())
 }
 
 /// The smallest id that an email accepted at this time could have.

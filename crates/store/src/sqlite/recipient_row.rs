@@ -2,7 +2,7 @@
 
 use posthaste_core::address::Address;
 use posthaste_core::email::{EmailId, Recipient, RecipientStatus};
-use posthaste_core::status::Status;
+use posthaste_core::status::{DeadReason, Status};
 use rusqlite::{Connection, params};
 
 use super::state_row::{named, optional_name};
@@ -76,14 +76,36 @@ pub(super) fn save(
     Ok(())
 }
 
-/// Those that were given up wait again: for a replay.
+/// Those that were given up wait again: for a replay. If nobody had accepted it, all stand the
+/// same again, and need no rows.
 pub(super) fn revive(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result<()> {
+    flush
+        .prepare_cached(
+            "DELETE FROM recipient WHERE email_id = ?1 AND NOT EXISTS
+                 (SELECT 1 FROM recipient WHERE email_id = ?1 AND status = 'accepted')",
+        )?
+        .execute([id.0])?;
     flush
         .prepare_cached(
             "UPDATE recipient SET status = 'waiting', reason = NULL
              WHERE email_id = ?1 AND status = 'dead'",
         )?
         .execute([id.0])
+        .map(drop)
+}
+
+/// All that still wait are given up, because the email is.
+pub(super) fn give_up_waiting(
+    flush: &Flush<'_>,
+    id: EmailId,
+    reason: Option<DeadReason>,
+) -> rusqlite::Result<()> {
+    flush
+        .prepare_cached(
+            "UPDATE recipient SET status = 'dead', reason = ?2
+             WHERE email_id = ?1 AND status = 'waiting'",
+        )?
+        .execute((id.0, reason.map(DeadReason::as_str)))
         .map(drop)
 }
 

@@ -12,9 +12,20 @@ use super::state_row::{
 };
 use super::{SqliteStore, micros};
 
+/// Emails of unknown fate about which their policies have not decided.
+pub(super) fn undecided_query() -> String {
+    format!(
+        "SELECT {STATE_COLUMNS}, e.id, e.policy, e.expires_at
+         FROM email_log l JOIN email e ON e.id = l.id
+         WHERE l.status = 'unknown' AND l.next_attempt_at IS NOT NULL LIMIT ?1"
+    )
+}
+
+/// Expired leases.
+pub(super) const EXPIRED: &str = "SELECT id FROM email_log WHERE locked_until <= ?1 LIMIT ?2";
+
 impl SqliteStore {
     pub(super) async fn rescue_expired(&self, most: usize) -> StoreResult<Vec<Rescued>> {
-        const EXPIRED: &str = "SELECT id FROM email_log WHERE locked_until <= ?1 LIMIT ?2";
         let now = micros(posthaste_core::port::Store::now(self));
         let expired: Vec<EmailId> = self
             .readers
@@ -54,11 +65,7 @@ impl SqliteStore {
         self.readers
             .run(move |connection| {
                 connection
-                    .prepare_cached(&format!(
-                        "SELECT {STATE_COLUMNS}, e.id, e.policy, e.expires_at
-                         FROM email_log l JOIN email e ON e.id = l.id
-                         WHERE l.status = 'unknown' AND l.next_attempt_at IS NOT NULL LIMIT ?1"
-                    ))?
+                    .prepare_cached(&undecided_query())?
                     .query_map([most], |row| {
                         Ok(Undecided {
                             state: state_of(row, 0)?,

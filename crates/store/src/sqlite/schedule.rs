@@ -15,13 +15,20 @@ use super::writer::Flush;
 use super::{SqliteStore, from_micros, micros};
 
 /// Failed emails that are due, then those that wait without a ticket.
-const DUE: [&str; 2] = [
+pub(super) const DUE: [&str; 2] = [
     "SELECT id FROM email_log WHERE status = 'failed' AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
-    "SELECT id FROM email_log
+    "SELECT id FROM email_log INDEXED BY email_log_unqueued
      WHERE status = 'pending' AND last_queued_at IS NULL AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
 ];
+
+/// When the next of them is due.
+pub(super) const NEXT_DUE: &str = "SELECT min(due) FROM (
+         SELECT min(next_attempt_at) AS due FROM email_log WHERE status = 'failed'
+         UNION ALL
+         SELECT min(next_attempt_at) FROM email_log INDEXED BY email_log_unqueued
+         WHERE status = 'pending' AND last_queued_at IS NULL)";
 
 impl SqliteStore {
     pub(super) async fn claim_all_due(
@@ -67,13 +74,7 @@ impl SqliteStore {
         self.readers
             .run(|connection| {
                 connection
-                    .prepare_cached(
-                        "SELECT min(due) FROM (
-                             SELECT min(next_attempt_at) AS due FROM email_log WHERE status = 'failed'
-                             UNION ALL
-                             SELECT min(next_attempt_at) FROM email_log
-                             WHERE status = 'pending' AND last_queued_at IS NULL)",
-                    )?
+                    .prepare_cached(NEXT_DUE)?
                     .query_row([], |row| optional_time(row, 0))
             })
             .await

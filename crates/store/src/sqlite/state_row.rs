@@ -7,7 +7,7 @@ use posthaste_core::status::{Phase, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::writer::Flush;
-use super::{corrupt, from_micros, micros};
+use super::{corrupt, from_micros, micros, recipient_row, rounded_up};
 
 /// The columns of a state, in the order in which `state_of` reads them.
 pub(super) const STATE_COLUMNS: &str =
@@ -128,10 +128,15 @@ pub(super) fn apply_to(
     state: &State,
     event: &Event<'_>,
 ) -> rusqlite::Result<Applied> {
-    let applied = match transition(state, event, flush.now()) {
+    let mut applied = match transition(state, event, flush.now()) {
         Ok(applied) => applied,
         Err(refusal) => return Ok(Err(refusal)),
     };
+    // What is answered is what is kept.
+    applied.next.next_attempt_at = applied.next.next_attempt_at.map(rounded_up);
+    if let Some(attempt) = &mut applied.attempt {
+        attempt.next_attempt_at = attempt.next_attempt_at.map(rounded_up);
+    }
     match event {
         // Two writes are frequent and touch one column that few or no indexes hold.
         Event::Gate { .. } => {
@@ -151,7 +156,25 @@ pub(super) fn apply_to(
     if let Some(attempt) = &applied.attempt {
         insert_attempt(flush, id, attempt)?;
     }
+    recipients_follow(flush, id, event, &applied.next)?;
     Ok(Ok(applied))
+}
+
+/// Recipients that still wait share the fate of an email that is over. The end of an attempt
+/// says where each stands by itself.
+fn recipients_follow(
+    flush: &Flush<'_>,
+    id: EmailId,
+    event: &Event<'_>,
+    next: &State,
+) -> rusqlite::Result<()> {
+    match (next.status, event) {
+        (Status::Sent, Event::Finish { .. }) => Ok(()),
+        (Status::Sent, _) => recipient_row::accept_waiting(flush, id),
+        (Status::Dead, _) => recipient_row::give_up_waiting(flush, id, next.dead_reason),
+        (_, Event::Replay | Event::Resolve(_)) => recipient_row::revive(flush, id),
+        _ => Ok(()),
+    }
 }
 
 fn update(flush: &mut Flush<'_>, id: EmailId, from: Status, state: &State) -> rusqlite::Result<()> {

@@ -25,6 +25,16 @@ fn place(text: &str) -> rusqlite::Result<Option<Status>> {
     }
 }
 
+/// Since when the oldest waits, and how many failed ones are due. `?1` is now.
+pub(super) const WAITING: &str = "SELECT (SELECT min(oldest) FROM (
+         SELECT min(next_attempt_at) AS oldest FROM email_log WHERE status = 'pending'
+         UNION ALL
+         SELECT min(next_attempt_at) FROM email_log WHERE status = 'retry_queued'
+         UNION ALL
+         SELECT min(next_attempt_at) FROM email_log WHERE status = 'failed')
+       WHERE oldest <= ?1),
+       (SELECT count(*) FROM email_log WHERE status = 'failed' AND next_attempt_at <= ?1)";
+
 pub(super) fn statistics(connection: &Connection, now: i64) -> rusqlite::Result<Statistics> {
     let mut balances = std::collections::BTreeMap::<Status, i64>::new();
     let mut found = Statistics::default();
@@ -70,16 +80,7 @@ pub(super) fn statistics(connection: &Connection, now: i64) -> rusqlite::Result<
         })
         .collect();
     (found.oldest_waiting, found.due) = connection
-        .prepare_cached(
-            "SELECT (SELECT min(oldest) FROM (
-                 SELECT min(next_attempt_at) AS oldest FROM email_log WHERE status = 'pending'
-                 UNION ALL
-                 SELECT min(next_attempt_at) FROM email_log WHERE status = 'retry_queued'
-                 UNION ALL
-                 SELECT min(next_attempt_at) FROM email_log WHERE status = 'failed')
-               WHERE oldest <= ?1),
-               (SELECT count(*) FROM email_log WHERE status = 'failed' AND next_attempt_at <= ?1)",
-        )?
+        .prepare_cached(WAITING)?
         .query_row([now], |row| Ok((optional_time(row, 0)?, row.get(1)?)))?;
     Ok(found)
 }

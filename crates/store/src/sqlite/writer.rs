@@ -71,6 +71,9 @@ pub(super) struct Flush<'a> {
     now: Timestamp,
     /// Transitions of the job that runs now; they count once it succeeds.
     moves: BTreeMap<(Option<Status>, Option<Status>), i64>,
+    /// Why SQLite gave up the whole transaction, as it may when the disk is full. Whatever ran
+    /// after that would be committed one by one, uncounted: nothing may run any more.
+    lost: Option<StoreError>,
 }
 
 impl Flush<'_> {
@@ -91,20 +94,29 @@ impl Flush<'_> {
         &mut self,
         work: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
     ) -> StoreResult<T> {
-        let before = std::mem::take(&mut self.moves);
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
         execute(self, "SAVEPOINT work")?;
+        let before = std::mem::take(&mut self.moves);
         let result = catch_unwind(AssertUnwindSafe(|| work(self)))
-            .unwrap_or_else(|_| Err(super::corrupt("a store operation panicked")));
+            .unwrap_or_else(|_| Err(super::corrupt("a store operation panicked")))
+            .map_err(store_error);
         let moves = std::mem::replace(&mut self.moves, before);
+        let undone = match &result {
+            Ok(_) => Ok(()),
+            Err(_) => execute(self, "ROLLBACK TO work"),
+        };
+        if let Err(error) = undone.and_then(|()| execute(self, "RELEASE work")) {
+            let cause = result.err().unwrap_or(error);
+            return Err(self.lost.get_or_insert(cause).clone());
+        }
         if result.is_ok() {
             for ((from, to), n) in moves {
                 self.count(from, to, n);
             }
-        } else {
-            execute(self, "ROLLBACK TO work")?;
         }
-        execute(self, "RELEASE work")?;
-        result.map_err(store_error)
+        result
     }
 }
 
@@ -185,7 +197,7 @@ fn write(
             let batch = std::iter::once(first)
                 .chain(jobs.try_iter())
                 .take(JOBS_PER_FLUSH);
-            flush(connection, batch.collect(), now_of(clock));
+            flush(connection, batch.collect(), clock);
         }
         // This number changes only when another connection writes. Ours do not.
         let present = data_version(connection);
@@ -204,19 +216,8 @@ fn data_version(connection: &Connection) -> Option<i64> {
         .ok()
 }
 
-fn flush(connection: &Connection, mut jobs: Vec<Box<dyn Job>>, now: Timestamp) {
-    let result = execute(connection, "BEGIN IMMEDIATE").and_then(|()| {
-        let mut flush = Flush {
-            connection,
-            now,
-            moves: BTreeMap::new(),
-        };
-        for job in &mut jobs {
-            job.run(&mut flush);
-        }
-        record_moves(&flush).map_err(store_error)?;
-        execute(connection, "COMMIT")
-    });
+fn flush(connection: &Connection, mut jobs: Vec<Box<dyn Job>>, clock: &dyn Clock) {
+    let result = commit_together(connection, &mut jobs, clock);
     if result.is_err() && !connection.is_autocommit() {
         // If this fails too, the next BEGIN says so to its callers.
         let _ = execute(connection, "ROLLBACK");
@@ -224,6 +225,29 @@ fn flush(connection: &Connection, mut jobs: Vec<Box<dyn Job>>, now: Timestamp) {
     for job in jobs {
         job.answer(result.clone());
     }
+}
+
+fn commit_together(
+    connection: &Connection,
+    jobs: &mut [Box<dyn Job>],
+    clock: &dyn Clock,
+) -> StoreResult<()> {
+    execute(connection, "BEGIN IMMEDIATE")?;
+    let mut flush = Flush {
+        connection,
+        // Not before: another process may have kept us waiting.
+        now: now_of(clock),
+        moves: BTreeMap::new(),
+        lost: None,
+    };
+    for job in jobs {
+        job.run(&mut flush);
+        if let Some(lost) = flush.lost {
+            return Err(lost);
+        }
+    }
+    record_moves(&flush).map_err(store_error)?;
+    execute(connection, "COMMIT")
 }
 
 fn record_moves(flush: &Flush<'_>) -> rusqlite::Result<()> {

@@ -52,7 +52,8 @@ impl RawReply {
         if !self.text.contains('\n') {
             return Reply::new(self.code, &self.text);
         }
-        let first = Enhanced::parse_prefix(&self.text.replace('\n', " ")).map(|(code, _)| code);
+        let first = self.lines().next().and_then(Enhanced::parse_prefix);
+        let first = first.map(|(code, _)| code);
         let mut joined = String::with_capacity(self.text.len());
         for (index, line) in self.lines().enumerate() {
             let line = match Enhanced::parse_prefix(line) {
@@ -169,7 +170,9 @@ fn take_line(partial: &mut Option<Partial>, line: &[u8]) -> Result<Option<RawRep
     };
     let before = unfinished.reply.code;
     if code != before {
-        return Err(format!("a reply that begins as {before} and goes on as {code}"));
+        return Err(format!(
+            "a reply that begins as {before} and goes on as {code}"
+        ));
     }
     unfinished.lines += 1;
     unfinished.octets += line.len();

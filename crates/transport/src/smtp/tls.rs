@@ -65,8 +65,8 @@ fn prepare(config: &SmtpConfig) -> Result<(TlsConnector, ServerName<'static>), S
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let client = if config.root_certificates.is_empty() {
-        let verifier = rustls_platform_verifier::Verifier::new(provider)
-            .map_err(|error| error.to_string())?;
+        let verifier =
+            rustls_platform_verifier::Verifier::new(provider).map_err(|error| error.to_string())?;
         builder
             .dangerous() // The name of the method; the verifier is the platform's own.
             .with_custom_certificate_verifier(Arc::new(verifier))

@@ -39,9 +39,7 @@ pub(super) fn parse(url: &str) -> Result<SmtpConfig, InvalidSmtpConfig> {
 fn host_and_port(server: &str) -> Result<(String, Option<u16>), InvalidSmtpConfig> {
     let (host, port) = if let Some(rest) = server.strip_prefix('[') {
         let (address, rest) = rest.split_once(']').ok_or(InvalidSmtpConfig::Brackets)?;
-        let address: Ipv6Addr = address
-            .parse()
-            .map_err(|_| InvalidSmtpConfig::UrlHost)?;
+        let address: Ipv6Addr = address.parse().map_err(|_| InvalidSmtpConfig::UrlHost)?;
         let port = match rest {
             "" => None,
             rest => Some(rest.strip_prefix(':').ok_or(InvalidSmtpConfig::Port)?),

@@ -1,0 +1,293 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use posthaste_core::email::EmailId;
+use posthaste_core::lifecycle::Resolution;
+use posthaste_core::status::Status;
+
+/// Takes emails, keeps them safe, and delivers each once.
+///
+/// Without a command: serve.
+#[derive(Debug, Parser)]
+#[command(name = "posthaste", version, about, max_term_width = 100)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Flags that every command has.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// The configuration file; `posthaste.toml` in this folder if there is one
+    #[arg(long, global = true, value_name = "FILE", env = "POSTHASTE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Where the embedded database lives
+    #[arg(long, global = true, value_name = "FOLDER", env = "POSTHASTE_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Print JSON for programs; JSON Lines for lists
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the server: API, senders, scheduler (the default)
+    Serve(ServeArguments),
+    /// Bring the database to the present schema
+    Migrate,
+    /// Check or show the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Find out what is wrong: configuration, database, mail server
+    Doctor(DoctorArguments),
+    /// Hand in an email
+    Send(SendArguments),
+    /// See and treat emails
+    #[command(subcommand)]
+    Emails(EmailsCommand),
+    /// See and treat dead letters
+    #[command(subcommand)]
+    Dead(DeadCommand),
+    /// Who did what
+    Audit {
+        /// At most this many entries
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+    },
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// An SMTP server for trying things out: recipients such as tempfail@ make it misbehave
+    Sink(SinkArguments),
+    /// Audit the stored state against the promises
+    Verify {
+        /// A file with one id per line that a client saw accepted
+        #[arg(long, value_name = "FILE")]
+        ledger: Option<PathBuf>,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Default, Args)]
+pub struct ServeArguments {
+    /// Where to listen, for example 127.0.0.1:8086; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Which parts of the work this process does
+    #[arg(long = "role", value_delimiter = ',', value_name = "ROLES")]
+    pub roles: Vec<Role>,
+}
+
+/// A part of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Takes emails in and answers operators
+    Api,
+    /// Sends
+    Sender,
+    /// Schedules, rescues, prunes
+    Scheduler,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check the configuration and say where it came from
+    Check,
+    /// Show every option as it is in force, without secrets
+    Show,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArguments {
+    /// Explain what a server's reply would lead to, for example "550 5.1.1 No such user"
+    #[arg(long, value_name = "REPLY")]
+    pub classify: Option<String>,
+    /// The stage at which the reply came: banner, ehlo, auth, mail, rcpt, data, dot
+    #[arg(long, default_value = "rcpt", value_name = "STAGE")]
+    pub stage: String,
+}
+
+#[derive(Debug, Args)]
+pub struct SendArguments {
+    /// The sender
+    #[arg(long)]
+    pub from: String,
+    /// A recipient; may be given several times
+    #[arg(long, required = true)]
+    pub to: Vec<String>,
+    /// A recipient of a copy
+    #[arg(long)]
+    pub cc: Vec<String>,
+    /// A recipient of a copy whom the others do not see
+    #[arg(long)]
+    pub bcc: Vec<String>,
+    /// The subject
+    #[arg(long, default_value = "")]
+    pub subject: String,
+    /// The text body; `-` reads it from standard input
+    #[arg(long)]
+    pub text: Option<String>,
+    /// The HTML body
+    #[arg(long)]
+    pub html: Option<String>,
+    /// A file to attach
+    #[arg(long, value_name = "FILE")]
+    pub attach: Vec<PathBuf>,
+    /// The idempotency key: the same key again sends nothing new
+    #[arg(long)]
+    pub key: Option<String>,
+    /// Not before this time, as in 2026-11-15T18:30:00Z
+    #[arg(long)]
+    pub send_at: Option<String>,
+    /// Which retry policy
+    #[arg(long)]
+    pub policy: Option<String>,
+    /// high, normal or low
+    #[arg(long)]
+    pub priority: Option<String>,
+    /// Whose email it is
+    #[arg(long, default_value = posthaste_engine::access::DEFAULT_OWNER)]
+    pub owner: String,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ListArguments {
+    /// Only to this address
+    #[arg(long)]
+    pub to: Option<String>,
+    /// Only from this template
+    #[arg(long)]
+    pub template: Option<String>,
+    /// An id, a key, an exact address or the start of a subject
+    #[arg(long, short)]
+    pub q: Option<String>,
+    /// Only accepted since this time
+    #[arg(long)]
+    pub since: Option<posthaste_core::Timestamp>,
+    /// At most this many
+    #[arg(long, default_value_t = 50)]
+    pub limit: usize,
+    /// Only those after this one: the last id of the page before
+    #[arg(long)]
+    pub after: Option<EmailId>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum EmailsCommand {
+    /// List emails, newest first
+    List {
+        /// Only in these states
+        #[arg(long, value_delimiter = ',')]
+        status: Vec<Status>,
+        #[command(flatten)]
+        filter: ListArguments,
+    },
+    /// Show one email with its attempts
+    Show { id: EmailId },
+    /// Withdraw emails that are not sent yet
+    Cancel { ids: Vec<EmailId> },
+    /// Try emails again now, with a fresh budget
+    Retry { ids: Vec<EmailId> },
+    /// Settle the fate of an uncertain email
+    Resolve {
+        id: EmailId,
+        /// sent, retry or dead
+        #[arg(long = "as")]
+        resolution: Resolution,
+    },
+    /// Remove body and addresses, keep counts
+    Erase { ids: Vec<EmailId> },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DeadCommand {
+    /// List dead letters, newest first
+    List {
+        /// Only those that died of this
+        #[arg(long)]
+        fingerprint: Option<String>,
+        #[command(flatten)]
+        filter: ListArguments,
+    },
+    /// Show one dead letter with its attempts
+    Show { id: EmailId },
+    /// What they died of, most frequent first
+    Groups,
+    /// Try dead letters again now, with a fresh budget
+    Retry {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Give up on dead letters for good
+    Discard {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Take a discard back
+    Restore { ids: Vec<EmailId> },
+}
+
+/// Which dead letters.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Which {
+    /// These
+    pub ids: Vec<EmailId>,
+    /// All that died of this
+    #[arg(long)]
+    pub fingerprint: Option<String>,
+    /// All that are dead now
+    #[arg(long)]
+    pub all: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Make a key; its secret is shown once
+    Create {
+        /// What it is for
+        #[arg(long)]
+        name: String,
+        /// Whose emails it may send and see
+        #[arg(long, default_value = posthaste_engine::access::DEFAULT_OWNER)]
+        owner: String,
+        /// send, read, admin
+        #[arg(long = "scope", value_delimiter = ',', default_value = "send,read")]
+        scopes: Vec<String>,
+        /// A From address it may use; all if left out
+        #[arg(long = "from")]
+        from_addresses: Vec<String>,
+    },
+    /// List keys
+    List,
+    /// Revoke a key at once
+    Revoke { id: String },
+}
+
+#[derive(Debug, Args)]
+pub struct SinkArguments {
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:2525", value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+    /// How long to wait before answering the final dot
+    #[arg(long, default_value = "0s")]
+    pub delay: posthaste_core::duration::HumanDuration,
+    /// After how long a greylisted sender is let through
+    #[arg(long, default_value = "60s")]
+    pub greylist: posthaste_core::duration::HumanDuration,
+    /// Stop after this many messages
+    #[arg(long)]
+    pub count: Option<u64>,
+    /// List the recipients that make it misbehave
+    #[arg(long)]
+    pub help_recipients: bool,
+}

@@ -1,0 +1,27 @@
+//! Who did what.
+
+use serde_json::json;
+
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::{output, wiring};
+
+pub async fn run(global: &Global, limit: usize) -> anyhow::Result<Exit> {
+    let desk = wiring::open_desk(global)?;
+    let entries = desk.operator.audit(limit).await?;
+    if global.json {
+        for entry in entries {
+            output::json(&json!({
+                "at": entry.at, "actor": entry.actor, "action": entry.action,
+                "subject": entry.subject, "result": entry.result,
+            }));
+        }
+        return Ok(Exit::Ok);
+    }
+    let rows: Vec<_> = entries
+        .into_iter()
+        .map(|entry| vec![format!("{:.0}", entry.at), entry.actor, entry.action, entry.subject, entry.result])
+        .collect();
+    output::table(&["AT", "WHO", "WHAT", "TO", "RESULT"], &rows);
+    Ok(Exit::Ok)
+}

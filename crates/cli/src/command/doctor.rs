@@ -1,0 +1,82 @@
+//! Finds out what is wrong.
+
+use posthaste_core::attempt::{Cause, Failure, Stage};
+use posthaste_core::classification::Classifier;
+use posthaste_core::reply::Reply;
+use posthaste_core::status::Outcome;
+use serde_json::json;
+
+use crate::arguments::{DoctorArguments, Global};
+use crate::exit::{Exit, UsageError};
+use crate::{output, wiring};
+
+pub async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow::Result<Exit> {
+    let loaded = wiring::load_config(global, None)?;
+    if let Some(reply) = &arguments.classify {
+        let classifier = Classifier::new(loaded.settings.classification.rules.clone());
+        return classify(global, &classifier, reply, &arguments.stage);
+    }
+    let mut healthy = true;
+    let mut tell = |what: &str, result: Result<String, String>| {
+        healthy &= result.is_ok();
+        let (ok, text) = match result {
+            Ok(text) => (true, text),
+            Err(text) => (false, text),
+        };
+        if global.json {
+            output::json(&json!({"check": what, "ok": ok, "detail": text}));
+        } else {
+            output::line(&format!("{} {what:<14} {text}", if ok { "ok     " } else { "PROBLEM" }));
+        }
+    };
+    tell("configuration", Ok(loaded.file.map_or("defaults".into(), |file| file.display().to_string())));
+    let settings = loaded.settings;
+    let store = match wiring::open_store(&settings) {
+        Ok(store) => store,
+        Err(error) => {
+            tell("database", Err(format!("{error:#}")));
+            return Ok(Exit::Failure);
+        }
+    };
+    let database = store.check().await.map_err(|error| error.to_string());
+    tell("database", database.map(|()| settings.sqlite_path().map_or(String::new(), |path| path.display().to_string())));
+    let violations = store.verify(&[], &settings.policies()?.budgets()).await?;
+    tell("promises", match violations.first() {
+        None => Ok("every promise holds".into()),
+        Some(first) => Err(format!("{} broken, the first: {}; run `posthaste verify`", violations.len(), first.detail)),
+    });
+    match wiring::build_transport(&settings, &store) {
+        Ok(transport) => tell(transport.name(), transport.check().await),
+        Err(error) => tell("smtp", Err(format!("{error:#}"))),
+    }
+    Ok(if healthy { Exit::Ok } else { Exit::Failure })
+}
+
+fn classify(global: &Global, classifier: &Classifier, reply: &str, stage: &str) -> anyhow::Result<Exit> {
+    let stage: Stage = stage.parse().map_err(|error| UsageError(format!("--stage: {error}")))?;
+    let parsed = Reply::parse_line(reply)
+        .ok_or_else(|| UsageError(format!("--classify: `{reply}` is not a reply; write it as in \"550 5.1.1 No such user\"")))?;
+    let verdict = classifier.classify(&Failure::new(stage, Cause::Reply(parsed)));
+    let next = match verdict.outcome {
+        Outcome::Transient => "tried again by its retry policy",
+        Outcome::Unknown => "treated as on_unknown says: sent again or held",
+        _ => "dead at once, on the operator's desk",
+    };
+    if global.json {
+        output::json(&json!({
+            "rule": verdict.rule, "outcome": verdict.outcome, "certainty": verdict.certainty, "fault": verdict.fault,
+            "dead_reason": verdict.dead_reason, "floor_seconds": verdict.floor.map(|floor| floor.as_secs()), "next": next,
+        }));
+        return Ok(Exit::Ok);
+    }
+    output::line(&format!("Rule       {}", verdict.rule));
+    output::line(&format!("Verdict    {}, {}, fault of the {}", verdict.outcome, verdict.certainty, verdict.fault));
+    if let Some(reason) = verdict.dead_reason {
+        output::line(&format!("Reason     {reason}"));
+    }
+    if let Some(floor) = verdict.floor {
+        output::line(&format!("Not before {} s from now: the server asks for it", floor.as_secs()));
+    }
+    output::line(&format!("Next       the email is {next}"));
+    Ok(Exit::Ok)
+}

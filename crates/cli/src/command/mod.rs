@@ -1,0 +1,36 @@
+//! One file per command.
+
+mod audit;
+mod completions;
+mod config;
+mod dead;
+mod doctor;
+mod emails;
+mod keys;
+mod migrate;
+mod send;
+mod serve;
+mod sink;
+mod verify;
+
+use crate::arguments::{Arguments, Command, ServeArguments};
+use crate::exit::Exit;
+
+/// Runs the command.
+pub async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
+    let Arguments { global, command } = arguments;
+    match command.unwrap_or_else(|| Command::Serve(ServeArguments::default())) {
+        Command::Serve(arguments) => serve::run(&global, arguments).await,
+        Command::Migrate => migrate::run(&global),
+        Command::Config(command) => config::run(&global, &command),
+        Command::Doctor(arguments) => doctor::run(&global, &arguments).await,
+        Command::Send(arguments) => send::run(&global, arguments).await,
+        Command::Emails(command) => emails::run(&global, command).await,
+        Command::Dead(command) => dead::run(&global, command).await,
+        Command::Audit { limit } => audit::run(&global, limit).await,
+        Command::Keys(command) => keys::run(&global, command).await,
+        Command::Sink(arguments) => sink::run(&global, arguments).await,
+        Command::Verify { ledger } => verify::run(&global, ledger.as_deref()).await,
+        Command::Completions { shell } => Ok(completions::run(shell)),
+    }
+}

@@ -1,0 +1,323 @@
+//! Puts defaults, file, environment and flags together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize as _;
+use toml::{Table, Value};
+
+use super::nearest::nearest;
+use super::settings::Settings;
+
+const DEFAULTS: &str = include_str!("../../../../config.default.toml");
+const FILE: &str = "posthaste.toml";
+const PREFIX: &str = "POSTHASTE_";
+/// Sections whose keys are the user's own.
+const OPEN_SECTIONS: [&str; 1] = ["policy"];
+
+/// Names that work as they are, and the option each stands for.
+const WELL_KNOWN: [(&str, &str, Shape); 9] = [
+    ("DATABASE_URL", "store.url", Shape::Plain),
+    ("RABBITMQ_URL", "broker.url", Shape::Plain),
+    ("SMTP_URL", "smtp.url", Shape::Plain),
+    ("HTTP_PORT", "server.port", Shape::Plain),
+    ("RETRY_INTERVAL_SECONDS", "retry.interval", Shape::Seconds),
+    ("MAX_ATTEMPTS", "retry.max_attempts", Shape::Plain),
+    ("BACKOFF_SCHEDULE", "retry.schedule", Shape::Plain),
+    ("LEASE_SECONDS", "sender.lease", Shape::Seconds),
+    ("SERVICE_NAME", "service.name", Shape::Plain),
+];
+
+#[derive(Clone, Copy)]
+enum Shape {
+    /// As the option itself is written.
+    Plain,
+    /// A number of seconds.
+    Seconds,
+}
+
+/// What is wrong with the configuration, where, and how to mend it.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct ConfigError {
+    place: String,
+    message: String,
+}
+
+impl ConfigError {
+    pub(super) fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { place: place.into(), message: message.into() }
+    }
+}
+
+/// What flags say.
+#[derive(Debug, Default)]
+pub struct Overrides {
+    /// `--config`.
+    pub file: Option<PathBuf>,
+    /// `--data-dir`.
+    pub data_dir: Option<PathBuf>,
+    /// `--listen`.
+    pub listen: Option<std::net::SocketAddr>,
+}
+
+/// The configuration, and where it came from.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What it says.
+    pub settings: Settings,
+    /// The file it was read from.
+    pub file: Option<PathBuf>,
+    /// Everything as a table, for `config show`.
+    pub table: Table,
+}
+
+/// Loads the configuration from all places.
+pub fn load(overrides: &Overrides, environment: &BTreeMap<String, String>) -> Result<Loaded, ConfigError> {
+    let defaults: Table = DEFAULTS.parse().map_err(|error| ConfigError::new("config.default.toml", format!("{error}")))?;
+    let mut table = defaults.clone();
+    let file = find_file(overrides)?;
+    if let Some(path) = &file {
+        let place = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::new(&place, error.to_string()))?;
+        let written: Table = text.parse().map_err(|error| ConfigError::new(&place, format!("{error}")))?;
+        check_known(&place, "", &written, &defaults)?;
+        merge(&mut table, written);
+    }
+    for (path, place, value) in from_environment(environment, &defaults)? {
+        set(&mut table, &path, value, &place)?;
+    }
+    if let Some(data_dir) = &overrides.data_dir {
+        set(&mut table, "service.data_dir", Value::String(data_dir.display().to_string()), "--data-dir")?;
+    }
+    if let Some(listen) = overrides.listen {
+        set(&mut table, "server.host", Value::String(listen.ip().to_string()), "--listen")?;
+        set(&mut table, "server.port", Value::Integer(listen.port().into()), "--listen")?;
+    }
+    let settings = Settings::deserialize(table.clone())
+        .map_err(|error| ConfigError::new("configuration", error.to_string().trim().to_owned()))?;
+    settings.validate()?;
+    Ok(Loaded { settings, file, table })
+}
+
+fn find_file(overrides: &Overrides) -> Result<Option<PathBuf>, ConfigError> {
+    match &overrides.file {
+        Some(path) if path.is_file() => Ok(Some(path.clone())),
+        Some(path) => Err(ConfigError::new("--config", format!("there is no file {}", path.display()))),
+        None => Ok(Some(PathBuf::from(FILE)).filter(|path| path.is_file())),
+    }
+}
+
+/// Refuses keys that are not in the defaults, naming the one that was probably meant.
+fn check_known(place: &str, section: &str, written: &Table, defaults: &Table) -> Result<(), ConfigError> {
+    for (key, value) in written {
+        let path = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
+        let Some(default) = defaults.get(key) else {
+            return Err(unknown(place, &path, key, defaults.keys().map(String::as_str)));
+        };
+        match (value, default) {
+            (Value::Table(inner), Value::Table(known)) if !OPEN_SECTIONS.contains(&path.as_str()) => {
+                check_known(place, &path, inner, known)?;
+            }
+            (Value::Table(_), Value::Table(_)) => {}
+            (value, default) if !same_kind(value, default) => {
+                let message = format!("`{path}` must be {}, not {}", kind(default), kind(value));
+                return Err(ConfigError::new(place, message));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn unknown<'a>(place: &str, path: &str, key: &str, known: impl Iterator<Item = &'a str>) -> ConfigError {
+    let hint = match nearest(key, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`posthaste config show` lists every option".to_owned(),
+    };
+    ConfigError::new(place, format!("unknown option `{path}`; {hint}"))
+}
+
+fn same_kind(a: &Value, b: &Value) -> bool {
+    std::mem::discriminant(a) == std::mem::discriminant(b)
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "a text in quotes",
+        Value::Integer(_) => "a whole number",
+        Value::Float(_) => "a number",
+        Value::Boolean(_) => "true or false",
+        Value::Array(_) => "a list",
+        Value::Table(_) => "a section",
+        Value::Datetime(_) => "a time",
+    }
+}
+
+fn merge(into: &mut Table, from: Table) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Table(inner)), Value::Table(value)) => merge(inner, value),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Everything the environment says: the option's path, the variable, the value.
+fn from_environment(
+    environment: &BTreeMap<String, String>,
+    defaults: &Table,
+) -> Result<Vec<(String, String, Value)>, ConfigError> {
+    let mut found = Vec::new();
+    for (variable, path, shape) in WELL_KNOWN {
+        if let Some((place, text)) = variable_or_file(environment, variable)? {
+            let text = match shape {
+                Shape::Plain => text,
+                Shape::Seconds => format!("{text}s"),
+            };
+            found.push((path.to_owned(), place.clone(), typed(&place, &text, lookup(defaults, path))?));
+        }
+    }
+    for variable in environment.keys() {
+        let Some(name) = variable.strip_prefix(PREFIX).filter(|name| name.contains("__")) else { continue };
+        let path = name.strip_suffix("_FILE").unwrap_or(name).to_lowercase().replace("__", ".");
+        let default = lookup(defaults, &path);
+        let open = OPEN_SECTIONS.iter().any(|section| path.starts_with(&format!("{section}.")));
+        if default.is_none() && !open {
+            let all = paths(defaults);
+            let known = all.iter().map(String::as_str);
+            return Err(unknown(variable, &path, &path, known));
+        }
+        let base = variable.strip_suffix("_FILE").unwrap_or(variable);
+        if let Some((place, text)) = variable_or_file(environment, base)? {
+            found.push((path, place.clone(), typed(&place, &text, default)?));
+        }
+    }
+    Ok(found)
+}
+
+/// The variable's value, or the content of the file that its `_FILE` twin names.
+fn variable_or_file(
+    environment: &BTreeMap<String, String>,
+    variable: &str,
+) -> Result<Option<(String, String)>, ConfigError> {
+    if let Some(text) = environment.get(variable) {
+        return Ok(Some((variable.to_owned(), text.clone())));
+    }
+    let twin = format!("{variable}_FILE");
+    let Some(path) = environment.get(&twin) else { return Ok(None) };
+    let text = std::fs::read_to_string(Path::new(path))
+        .map_err(|error| ConfigError::new(&twin, format!("{path} cannot be read: {error}")))?;
+    Ok(Some((twin, text.trim_end().to_owned())))
+}
+
+/// Reads a variable's text as the kind of value that its option has.
+fn typed(place: &str, text: &str, default: Option<&Value>) -> Result<Value, ConfigError> {
+    let invalid = |default: &Value| ConfigError::new(place, format!("`{text}` is not {}", kind(default)));
+    match default {
+        Some(default @ Value::Integer(_)) => text.trim().parse().map(Value::Integer).map_err(|_| invalid(default)),
+        Some(default @ Value::Float(_)) => text.trim().parse().map(Value::Float).map_err(|_| invalid(default)),
+        Some(default @ Value::Boolean(_)) => text.trim().parse().map(Value::Boolean).map_err(|_| invalid(default)),
+        Some(Value::Array(_)) if !text.trim_start().starts_with('[') => {
+            let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+            Ok(Value::Array(entries.map(|entry| Value::String(entry.to_owned())).collect()))
+        }
+        Some(Value::String(_)) => Ok(Value::String(text.to_owned())),
+        // A list in TOML, or a value of one of the user's own sections.
+        _ => {
+            let parsed = format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
+            Ok(parsed.unwrap_or_else(|| Value::String(text.to_owned())))
+        }
+    }
+}
+
+fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
+    let (section, key) = path.split_once('.')?;
+    table.get(section)?.as_table()?.get(key)
+}
+
+fn paths(table: &Table) -> Vec<String> {
+    table
+        .iter()
+        .flat_map(|(section, value)| {
+            let keys = value.as_table().into_iter().flat_map(Table::keys);
+            keys.map(move |key| format!("{section}.{key}"))
+        })
+        .collect()
+}
+
+fn set(table: &mut Table, path: &str, value: Value, place: &str) -> Result<(), ConfigError> {
+    let mut keys: Vec<&str> = path.split('.').collect();
+    let last = keys.pop().unwrap_or_default();
+    let mut inner = table;
+    for key in keys {
+        inner = inner
+            .entry(key)
+            .or_insert_with(|| Value::Table(Table::new()))
+            .as_table_mut()
+            .ok_or_else(|| ConfigError::new(place, format!("`{path}` is inside something that is no section")))?;
+    }
+    inner.insert(last.to_owned(), value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load_with(text: &str, environment: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("posthaste.toml");
+        std::fs::write(&file, text).unwrap();
+        let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        load(&Overrides { file: Some(file), ..Overrides::default() }, &environment)
+    }
+
+    #[test]
+    fn the_defaults_are_valid_and_complete() {
+        let loaded = load_with("", &[]).unwrap();
+        assert_eq!(loaded.settings.server.port, 8086);
+        assert_eq!(loaded.settings.policies().unwrap().budgets().by_name["email"], 8);
+    }
+
+    #[test]
+    fn environment_beats_file_beats_default() {
+        let text = "[retry]\nmax_attempts = 5\n[sender]\nconnections = 7\n";
+        let loaded = load_with(text, &[("MAX_ATTEMPTS", "3"), ("BACKOFF_SCHEDULE", "1s, 2s"), ("LEASE_SECONDS", "9")]).unwrap();
+        assert_eq!(loaded.settings.retry.max_attempts, 3);
+        assert_eq!(loaded.settings.sender.connections, 7);
+        assert_eq!(loaded.settings.sender.lease.to_string(), "9s");
+        let policies = loaded.settings.policies().unwrap();
+        assert_eq!(policies.get("email").unwrap().backoff(2).as_secs(), 2);
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_known_one() {
+        let error = load_with("[retry]\nmax_atempts = 5\n", &[]).unwrap_err().to_string();
+        assert!(error.contains("retry.max_atempts") && error.contains("`max_attempts`"), "{error}");
+        let error = load_with("", &[("POSTHASTE_SENDER__CONECTIONS", "5")]).unwrap_err().to_string();
+        assert!(error.contains("POSTHASTE_SENDER__CONECTIONS") && error.contains("sender.connections"), "{error}");
+        let error = load_with("", &[("POSTHASTE_SENDER__CONNECTIONS", "many")]).unwrap_err().to_string();
+        assert!(error.contains("`many` is not a whole number"), "{error}");
+    }
+
+    #[test]
+    fn a_secret_can_stand_in_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("url");
+        std::fs::write(&file, "smtp://u:p@mail.example.org\n").unwrap();
+        let loaded = load_with("", &[("SMTP_URL_FILE", file.to_str().unwrap())]).unwrap();
+        assert_eq!(loaded.settings.smtp.url, "smtp://u:p@mail.example.org");
+    }
+
+    #[test]
+    fn own_policies_are_read_and_checked() {
+        let text = "[policy.invoices]\nmax_attempts = 20\nbackoff = { base = \"1m\" }\n";
+        let loaded = load_with(text, &[("POSTHASTE_POLICY__INVOICES__ON_UNKNOWN", "hold")]).unwrap();
+        assert_eq!(loaded.settings.policies().unwrap().get("invoices").unwrap().max_attempts, 20);
+        let error = load_with("[policy.x]\nmax_attempts = 0\nbackoff = { base = \"1m\" }\n", &[]).unwrap_err();
+        assert!(error.to_string().contains("max_attempts"), "{error}");
+    }
+}

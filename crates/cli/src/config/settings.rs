@@ -1,0 +1,212 @@
+//! Every option, and the checks that the types cannot make.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use posthaste_core::classification::RuleOverride;
+use posthaste_core::duration::HumanDuration;
+use posthaste_core::port::Retention;
+use posthaste_core::retry_policy::{Backoff, OnUnknown, RetryPolicy};
+use posthaste_engine::Policies;
+use serde::Deserialize;
+
+use super::load::ConfigError;
+
+/// Every option; `config.default.toml` says what each means.
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Settings {
+    pub service: Service,
+    pub server: Server,
+    pub store: Store,
+    pub broker: Broker,
+    pub smtp: Smtp,
+    pub sender: Sender,
+    pub retry: Retry,
+    #[serde(default)]
+    pub policy: BTreeMap<String, RetryPolicy>,
+    pub classification: Classification,
+    pub retention: RetentionSettings,
+    pub shutdown: Shutdown,
+    pub log: Log,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Service {
+    pub name: String,
+    pub data_dir: PathBuf,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Server {
+    pub host: IpAddr,
+    pub port: u16,
+    pub max_in_flight: usize,
+    pub request_timeout: HumanDuration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Store {
+    pub url: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Broker {
+    pub url: String,
+    pub capacity: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Smtp {
+    pub url: String,
+    pub client_name: String,
+    pub messages_per_connection: u32,
+    pub idle: HumanDuration,
+    pub connect_timeout: HumanDuration,
+    pub command_timeout: HumanDuration,
+    pub body_timeout: HumanDuration,
+    pub final_dot_timeout: HumanDuration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Sender {
+    pub connections: usize,
+    pub lease: HumanDuration,
+    pub worker: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Retry {
+    pub interval: HumanDuration,
+    pub max_attempts: u32,
+    pub schedule: Vec<HumanDuration>,
+    pub jitter: HumanDuration,
+    pub on_unknown: OnUnknown,
+    pub max_unknown_resends: u32,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Classification {
+    pub rules: Vec<RuleOverride>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[allow(missing_docs)]
+pub struct RetentionSettings {
+    pub sent: HumanDuration,
+    pub dead: HumanDuration,
+    pub captures: HumanDuration,
+    pub audit: HumanDuration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Shutdown {
+    pub drain: HumanDuration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub struct Log {
+    pub level: String,
+    pub format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+impl Settings {
+    /// The retry policies: built in, `[retry]` as `email`, then `[policy.*]`.
+    pub fn policies(&self) -> Result<Policies, ConfigError> {
+        let Retry { max_attempts, schedule, jitter, on_unknown, max_unknown_resends, .. } = self.retry.clone();
+        let email = RetryPolicy {
+            max_attempts,
+            backoff: Backoff::Schedule { schedule },
+            jitter,
+            on_unknown,
+            max_unknown_resends,
+            expire_after: None,
+        };
+        email.validate().map_err(|error| ConfigError::new("retry", error.to_string()))?;
+        let mut policies = BTreeMap::from([("email".to_owned(), email)]);
+        for (name, policy) in &self.policy {
+            policy.validate().map_err(|error| ConfigError::new(format!("policy.{name}"), error.to_string()))?;
+            policies.insert(name.clone(), policy.clone());
+        }
+        Ok(Policies::new(policies))
+    }
+
+    /// How long to keep what is over.
+    #[must_use]
+    pub fn retention(&self) -> Retention {
+        let RetentionSettings { sent, dead, captures, audit } = self.retention;
+        Retention { sent: sent.0, dead: dead.0, captures: captures.0, audit: audit.0 }
+    }
+
+    /// Refuses what is risky or cannot work.
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        self.policies()?;
+        let at_least = |place: &str, value: Duration, least: Duration| {
+            if value < least {
+                let least = HumanDuration(least);
+                return Err(ConfigError::new(place, format!("must be at least {least}")));
+            }
+            Ok(())
+        };
+        // Leases are renewed three times in their length: less than this leaves no time to.
+        at_least("sender.lease", self.sender.lease.0, Duration::from_secs(1))?;
+        at_least("retry.interval", self.retry.interval.0, Duration::from_secs(1))?;
+        at_least("smtp.final_dot_timeout", self.smtp.final_dot_timeout.0, Duration::from_millis(100))?;
+        if !(1..=10_000).contains(&self.sender.connections) {
+            return Err(ConfigError::new("sender.connections", "must be from 1 to 10000"));
+        }
+        if self.server.max_in_flight == 0 || self.broker.capacity == 0 || self.smtp.messages_per_connection == 0 {
+            let message = "server.max_in_flight, broker.capacity and smtp.messages_per_connection must be at least 1";
+            return Err(ConfigError::new("configuration", message));
+        }
+        if !self.broker.url.is_empty() {
+            let message = "RabbitMQ is not supported yet; leave RABBITMQ_URL unset for the queue in this process";
+            return Err(ConfigError::new("broker.url", message));
+        }
+        self.sqlite_path().map(drop)
+    }
+
+    /// The database file.
+    pub fn sqlite_path(&self) -> Result<PathBuf, ConfigError> {
+        let url = self.store.url.as_str();
+        if url.is_empty() {
+            return Ok(self.service.data_dir.join("posthaste.db"));
+        }
+        match url.strip_prefix("sqlite:") {
+            Some(path) if !path.trim_start_matches('/').is_empty() => {
+                // Both sqlite:PATH and sqlite:///PATH are in use.
+                let path = path.strip_prefix("//").unwrap_or(path);
+                Ok(PathBuf::from(path))
+            }
+            Some(_) => Ok(self.service.data_dir.join("posthaste.db")),
+            None => {
+                let message = "must be sqlite:PATH; PostgreSQL is not supported yet";
+                Err(ConfigError::new("store.url (DATABASE_URL)", message))
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Exit codes: what a script can tell from how the program ended.
+
+use std::process::ExitCode;
+
+use posthaste_core::port::StoreError;
+
+use crate::config::ConfigError;
+use crate::output;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// All is well.
+    Ok = 0,
+    /// It failed.
+    Failure = 1,
+    /// The command or the configuration is wrong.
+    Usage = 2,
+    /// There is no such thing.
+    NotFound = 4,
+    /// Some of it was done.
+    PartlyDone = 5,
+    /// Try again later.
+    TryLater = 75,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error that is the user's to mend.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// Says what went wrong and gives the code for it.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    output::error(&format!("posthaste: {error:#}"));
+    let exit = if error.is::<ConfigError>() || error.is::<UsageError>() {
+        Exit::Usage
+    } else if matches!(error.downcast_ref(), Some(StoreError::Unavailable(_))) {
+        Exit::TryLater
+    } else {
+        Exit::Failure
+    };
+    exit.into()
+}

@@ -1,0 +1,50 @@
+//! Writing to people and programs. A closed pipe ends the program quietly, not with a panic.
+
+use std::io::Write as _;
+
+use serde::Serialize;
+
+/// A line of data.
+pub fn line(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// A value as one line of JSON.
+pub fn json(value: &impl Serialize) {
+    line(&serde_json::to_string(value).unwrap_or_default());
+}
+
+/// A word to the person at the terminal.
+pub fn error(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Rows under headings, columns as wide as they need to be.
+pub fn table(headings: &[&str], rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain([headings[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let show = |cells: &[String]| {
+        let padded: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        line(padded.join("  ").trim_end());
+    };
+    show(&headings.iter().map(|heading| (*heading).to_owned()).collect::<Vec<_>>());
+    for row in rows {
+        show(row);
+    }
+}
+
+/// A text that fits into a column; control characters cannot reach the terminal.
+pub fn short(text: &str, most: usize) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if clean.chars().count() <= most {
+        return clean;
+    }
+    clean.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}

@@ -1,0 +1,137 @@
+//! Puts the parts together. The only place that knows every adapter.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use posthaste_broker::InProcessBroker;
+use posthaste_core::classification::Classifier;
+use posthaste_core::port::{Actor, SharedStore, Transport};
+use posthaste_engine::metrics::Source;
+use posthaste_engine::runtime::EngineParts;
+use posthaste_engine::{Access, EngineConfig, Intake, Metrics, Operator, Policies, Roles};
+use posthaste_store::{SqliteOptions, SqliteStore};
+use posthaste_transport::capture::CaptureTransport;
+use posthaste_transport::smtp::{SmtpConfig, SmtpTransport, Timeouts};
+use prometheus_client::registry::Registry;
+use tokio::sync::Notify;
+
+use crate::arguments::Global;
+use crate::config::{self, ConfigError, Loaded, Overrides, Settings};
+use crate::data_dir;
+
+/// Loads the configuration from flags, environment and file.
+pub fn load_config(global: &Global, listen: Option<std::net::SocketAddr>) -> Result<Loaded, ConfigError> {
+    let overrides = Overrides { file: global.config.clone(), data_dir: global.data_dir.clone(), listen };
+    let environment: BTreeMap<String, String> = std::env::vars().collect();
+    config::load(&overrides, &environment)
+}
+
+/// Opens the store, creating it if it is not there.
+pub fn open_store(settings: &Settings) -> anyhow::Result<SharedStore> {
+    let path = settings.sqlite_path()?;
+    data_dir::create_parent(&path)?;
+    let store = SqliteStore::open(SqliteOptions::new(&path))
+        .with_context(|| format!("cannot open the database {}", path.display()))?;
+    Ok(Arc::new(store))
+}
+
+/// The way out: SMTP if it is configured, otherwise the dev inbox.
+pub fn build_transport(settings: &Settings, store: &SharedStore) -> anyhow::Result<Arc<dyn Transport>> {
+    let smtp = &settings.smtp;
+    if smtp.url.is_empty() {
+        return Ok(Arc::new(CaptureTransport::new(Arc::clone(store))));
+    }
+    let mut config = SmtpConfig::from_url(&smtp.url)
+        .map_err(|error| crate::exit::UsageError(format!("smtp.url (SMTP_URL): {error}")))?;
+    if !smtp.client_name.is_empty() {
+        config.client_name = Some(smtp.client_name.clone());
+    }
+    config.connections = settings.sender.connections;
+    config.idle_limit = smtp.idle.0;
+    config.messages_per_connection = smtp.messages_per_connection;
+    config.timeouts = Timeouts {
+        connect: smtp.connect_timeout.0,
+        tls: smtp.connect_timeout.0,
+        banner: smtp.command_timeout.0,
+        hello: smtp.command_timeout.0,
+        authentication: smtp.command_timeout.0,
+        mail: smtp.command_timeout.0,
+        recipient: smtp.command_timeout.0,
+        data: smtp.command_timeout.0,
+        body: smtp.body_timeout.0,
+        dot: smtp.final_dot_timeout.0,
+    };
+    Ok(Arc::new(SmtpTransport::new(config).context("smtp.url (SMTP_URL)")?))
+}
+
+/// Everything the engine works with, and the registry of its metrics.
+pub fn engine_parts(settings: &Settings) -> anyhow::Result<(EngineParts, Registry)> {
+    let store = open_store(settings)?;
+    let transport = build_transport(settings, &store)?;
+    let mut registry = Registry::default();
+    let metrics = Arc::new(Metrics::new(&mut registry, &[transport.name()]));
+    let parts = EngineParts {
+        store,
+        broker: Arc::new(InProcessBroker::new(settings.broker.capacity)),
+        transport,
+        policies: Arc::new(settings.policies()?),
+        classifier: Classifier::new(settings.classification.rules.clone()),
+        metrics,
+    };
+    Ok((parts, registry))
+}
+
+/// How the engine works.
+pub fn engine_config(settings: &Settings, roles: Roles) -> EngineConfig {
+    EngineConfig {
+        roles,
+        worker: worker_name(settings),
+        connections: settings.sender.connections,
+        lease: settings.sender.lease.0,
+        retry_interval: settings.retry.interval.0,
+        retention: settings.retention(),
+        drain: settings.shutdown.drain.0,
+    }
+}
+
+fn worker_name(settings: &Settings) -> String {
+    if !settings.sender.worker.is_empty() {
+        return settings.sender.worker.clone();
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    let host = if host.is_empty() { settings.service.name.as_str() } else { host };
+    format!("{host}:{}", std::process::id())
+}
+
+/// What a command works with: the same paths as the API, on the database itself. A server that
+/// runs beside it notices what was changed.
+pub struct Desk {
+    /// The store.
+    pub store: SharedStore,
+    /// What people see and do.
+    pub operator: Operator,
+    /// Takes emails in.
+    pub intake: Intake,
+    /// Who may do what.
+    pub access: Access,
+    /// The retry policies.
+    pub policies: Arc<Policies>,
+    /// Who is at the terminal.
+    pub actor: Actor,
+}
+
+/// Opens the desk for a command.
+pub fn open_desk(global: &Global) -> anyhow::Result<Desk> {
+    let settings = load_config(global, None)?.settings;
+    let store = open_store(&settings)?;
+    let policies = Arc::new(settings.policies()?);
+    let nobody = Arc::new(Notify::new());
+    let operator = Operator::new(Arc::clone(&store), Arc::clone(&policies), Arc::clone(&nobody));
+    let intake = Intake::new(Arc::clone(&store), None, Arc::clone(&policies), None, nobody, Source::Cli);
+    let access = Access::new(Arc::clone(&store));
+    let user = std::env::var("USER").unwrap_or_else(|_| "unknown".into());
+    let actor = Actor { name: format!("cli:{user}"), owner: None };
+    Ok(Desk { store, operator, intake, access, policies, actor })
+}

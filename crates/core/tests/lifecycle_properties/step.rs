@@ -1,0 +1,265 @@
+//! What can happen to an email in a walk, at random.
+
+use std::time::Duration;
+
+use posthaste_core::address::Address;
+use posthaste_core::attempt::{Cause, Failure, Stage};
+use posthaste_core::classification::Classifier;
+use posthaste_core::decision::{
+    Budget, Conclusion, Decision, RecipientResult, decide, settle_unknown,
+};
+use posthaste_core::email::{Recipient, RecipientStatus};
+use posthaste_core::lifecycle::{Resolution, State};
+use posthaste_core::reply::Reply;
+use posthaste_core::retry_policy::{Backoff, OnUnknown, RetryPolicy};
+use posthaste_core::status::{DeadReason, Outcome};
+use proptest::prelude::*;
+
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const PARKED: Duration = Duration::from_secs(15);
+
+/// Which token an event carries, seen from the current one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Token {
+    Current,
+    Older(i64),
+    Newer(i64),
+}
+
+/// What a worker reports.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Report {
+    Accepted,
+    /// The last recipient was accepted; another one died in an earlier attempt.
+    AcceptedInPart,
+    /// Deferred, perhaps with a floor in seconds.
+    Deferred(Option<u64>),
+    Refused,
+    ReplyLost,
+    /// Not tried at all: the way out is closed.
+    Parked,
+}
+
+impl Report {
+    pub(crate) fn is_sent(self) -> bool {
+        matches!(self, Self::Accepted | Self::AcceptedInPart)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Move {
+    Begin,
+    Renew(Token),
+    Gate(Token),
+    Finish(Token, Report),
+    Release(Token),
+    ClaimDue,
+    Queued,
+    Unqueued,
+    LeaseExpired,
+    Settle,
+    Cancel,
+    Replay,
+    Resolve(Resolution),
+    Discard,
+    Restore,
+    Expire,
+}
+
+impl Move {
+    pub(crate) fn token(self) -> Option<Token> {
+        match self {
+            Self::Renew(token)
+            | Self::Gate(token)
+            | Self::Finish(token, _)
+            | Self::Release(token) => Some(token),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Resolve(resolution) => format!("Resolve {resolution}"),
+            other => {
+                let debug = format!("{other:?}");
+                debug.split('(').next().unwrap().to_owned()
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) wait: Duration,
+    pub(crate) random: f64,
+    pub(crate) action: Move,
+}
+
+/// What does not change during a walk.
+#[derive(Debug, Clone)]
+pub(crate) struct Setting {
+    pub(crate) policy: RetryPolicy,
+    pub(crate) own_max_attempts: Option<u32>,
+    pub(crate) due_in: Duration,
+}
+
+impl Setting {
+    pub(crate) fn max_attempts(&self) -> u32 {
+        self.own_max_attempts.unwrap_or(self.policy.max_attempts)
+    }
+}
+
+pub(crate) fn tokens() -> impl Strategy<Value = Token> {
+    prop_oneof![
+        8 => Just(Token::Current),
+        1 => (1i64..4).prop_map(Token::Older),
+        1 => (1i64..4).prop_map(Token::Newer),
+    ]
+}
+
+pub(crate) fn reports() -> impl Strategy<Value = Report> {
+    prop_oneof![
+        2 => Just(Report::Accepted),
+        1 => Just(Report::AcceptedInPart),
+        4 => proptest::option::of(1u64..120).prop_map(Report::Deferred),
+        1 => Just(Report::Refused),
+        4 => Just(Report::ReplyLost),
+        1 => Just(Report::Parked),
+    ]
+}
+
+pub(crate) fn moves() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        10 => Just(Move::Begin),
+        2 => tokens().prop_map(Move::Renew),
+        8 => tokens().prop_map(Move::Gate),
+        8 => (tokens(), reports()).prop_map(|(token, report)| Move::Finish(token, report)),
+        2 => tokens().prop_map(Move::Release),
+        8 => Just(Move::ClaimDue),
+        4 => Just(Move::Queued),
+        2 => Just(Move::Unqueued),
+        6 => Just(Move::LeaseExpired),
+        4 => Just(Move::Settle),
+        1 => Just(Move::Cancel),
+        3 => Just(Move::Replay),
+        2 => prop::sample::select(Resolution::ALL).prop_map(Move::Resolve),
+        2 => Just(Move::Discard),
+        2 => Just(Move::Restore),
+        1 => Just(Move::Expire),
+    ]
+}
+
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (
+        prop_oneof![2 => Just(0u64), 3 => 0u64..20_000, 2 => 0u64..200_000],
+        0.0..1.0f64,
+        moves(),
+    );
+    let step = step.prop_map(|(wait_ms, random, action)| Step {
+        wait: Duration::from_millis(wait_ms),
+        random,
+        action,
+    });
+    proptest::collection::vec(step, 1..120)
+}
+
+prop_compose! {
+    pub(crate) fn settings()(
+        max_attempts in 1u32..5,
+        own_max_attempts in proptest::option::of(1u32..5),
+        schedule in proptest::collection::vec(1u64..60, 1..4),
+        jitter in 0u64..10,
+        on_unknown in prop::sample::select(OnUnknown::ALL),
+        max_unknown_resends in 0u32..3,
+        due_in in prop_oneof![Just(0u64), 0u64..60],
+    ) -> Setting {
+        let schedule = schedule.into_iter().map(|s| Duration::from_secs(s).into()).collect();
+        let policy = RetryPolicy {
+            max_attempts,
+            backoff: Backoff::Schedule { schedule },
+            jitter: Duration::from_secs(jitter).into(),
+            on_unknown,
+            max_unknown_resends,
+            expire_after: None,
+        };
+        Setting { policy, own_max_attempts, due_in: Duration::from_secs(due_in) }
+    }
+}
+
+pub(crate) fn recipient(name: &str, status: RecipientStatus) -> Recipient {
+    let address = Address::parse(&format!("{name}@example.org")).unwrap();
+    Recipient {
+        status,
+        reason: (status == RecipientStatus::Dead).then_some(DeadReason::HardBounce),
+        ..Recipient::waiting(address)
+    }
+}
+
+pub(crate) fn decision_on(
+    report: Report,
+    state: &State,
+    setting: &Setting,
+    random: f64,
+) -> Decision {
+    let result = match report {
+        Report::Accepted | Report::AcceptedInPart => {
+            RecipientResult::Accepted(Reply::new(250, "2.0.0 OK"))
+        }
+        Report::Deferred(floor) => {
+            let text = floor.map_or("4.2.0 Busy".into(), |seconds| {
+                format!("4.7.1 Try again in {seconds} seconds")
+            });
+            let cause = Cause::Reply(Reply::new(450, &text));
+            RecipientResult::Failed(Failure::new(Stage::Recipient, cause))
+        }
+        Report::Refused => {
+            let cause = Cause::Reply(Reply::new(550, "5.1.1 No such user"));
+            RecipientResult::Failed(Failure::new(Stage::Recipient, cause))
+        }
+        Report::ReplyLost => RecipientResult::Failed(Failure::new(Stage::FinalDot, Cause::Timeout)),
+        Report::Parked => {
+            return Decision {
+                conclusion: Conclusion::Retry {
+                    delay: PARKED,
+                    possible_duplicate: false,
+                },
+                outcome: Outcome::Cancelled,
+                error_class: None,
+                error: None,
+                fingerprint: None,
+                reply: None,
+                recipients: Vec::new(),
+            };
+        }
+    };
+    let mut before = vec![recipient("ann", RecipientStatus::Waiting)];
+    if report == Report::AcceptedInPart {
+        before.insert(0, recipient("bob", RecipientStatus::Dead));
+    }
+    let budget = Budget {
+        attempt_count: state.attempt_count,
+        max_attempts: setting.max_attempts(),
+        unknown_count: state.unknown_count,
+        expires_in: None,
+    };
+    let classifier = Classifier::default();
+    decide(
+        &before,
+        &[result],
+        &classifier,
+        &setting.policy,
+        &budget,
+        random,
+    )
+}
+
+/// What the policy says about an attempt that is already counted as unknown.
+pub(crate) fn settlement_of(state: &State, setting: &Setting, random: f64) -> Conclusion {
+    let budget = Budget {
+        attempt_count: state.attempt_count.saturating_sub(1),
+        max_attempts: setting.max_attempts(),
+        unknown_count: state.unknown_count.saturating_sub(1),
+        expires_in: None,
+    };
+    settle_unknown(&budget, &setting.policy, random)
+}

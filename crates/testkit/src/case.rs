@@ -1,0 +1,47 @@
+//! From a list of cases to one test for each.
+
+/// Writes one `#[tokio::test]` per case. Every test gets a fixture of its own from `$factory`,
+/// an expression that is awaited; `after` is run on it when the case is over.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ($suite:ident, $factory:expr, $($group:ident { $($case:ident,)+ })+) => {
+        $(mod $group {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let fixture = $factory.await;
+                $crate::$suite::$group::$case(&fixture).await;
+                $crate::$suite::after(&fixture).await;
+            })+
+        })+
+    };
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    /// A case that stands in no list is never run: compares the functions in a folder with the
+    /// list in its `mod.rs`.
+    pub(crate) fn assert_every_case_is_listed(folder: &str) {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("src")
+            .join(folder);
+        let list = std::fs::read_to_string(folder.join("mod.rs")).unwrap();
+        let listed = |case: &str| list.lines().any(|line| line.trim() == format!("{case},"));
+        let mut cases = 0;
+        for file in std::fs::read_dir(&folder).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            for line in text.lines().filter(|line| line.contains("&impl ")) {
+                let Some(rest) = line.strip_prefix("pub async fn ") else {
+                    continue;
+                };
+                let case = rest.split('(').next().unwrap_or_default();
+                assert!(case == "after" || listed(case), "{case} is never run");
+                cases += 1;
+            }
+        }
+        assert!(cases > 1, "no cases in {}", folder.display());
+    }
+}

@@ -1,0 +1,15 @@
+//! The transports against servers: one that follows a script byte by byte, and the sink.
+
+mod authentication;
+mod check;
+mod config;
+mod conversation;
+mod deadline;
+mod failure;
+mod fixture;
+mod gate;
+mod pool;
+mod recipient;
+mod scripted;
+mod sink;
+mod tls;
