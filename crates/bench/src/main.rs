@@ -1,2 +1,59 @@
-//! Placeholder.
-fn main() {}
+//! Measures Posthaste under load, with the real binary and a real SMTP conversation.
+//!
+//! Machines are noisy: compare figures of one run with each other, never with another day's.
+
+mod client;
+mod deliver;
+mod lateness;
+mod server;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Measures Posthaste under load.
+#[derive(Debug, Parser)]
+#[command(name = "posthaste-bench")]
+struct Arguments {
+    #[command(flatten)]
+    binary: Binary,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What is measured.
+#[derive(Debug, Args)]
+struct Binary {
+    /// The posthaste binary; the one beside this program if left out
+    #[arg(long, global = true)]
+    binary: Option<PathBuf>,
+    /// Print one line of JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// HTTP in, SMTP out: accepted and delivered per second, peak memory
+    Deliver(deliver::Load),
+    /// How late retries are sent that fall due one after the other
+    Lateness(lateness::Load),
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let binary = arguments.binary.binary.map_or_else(server::beside_this_program, Ok)?;
+    let report = match arguments.command {
+        Command::Deliver(load) => deliver::run(&binary, &load).await?,
+        Command::Lateness(load) => lateness::run(&binary, &load).await?,
+    };
+    let text = if arguments.binary.json {
+        serde_json::to_string(&report)?
+    } else {
+        serde_json::to_string_pretty(&report)?
+    };
+    use std::io::Write as _;
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(())
+}

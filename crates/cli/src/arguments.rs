@@ -13,29 +13,29 @@ use posthaste_core::status::Status;
 /// Without a command: serve.
 #[derive(Debug, Parser)]
 #[command(name = "posthaste", version, about, max_term_width = 100)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
-    pub global: Global,
+    pub(crate) global: Global,
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub(crate) command: Option<Command>,
 }
 
 /// Flags that every command has.
 #[derive(Debug, Clone, Args)]
-pub struct Global {
+pub(crate) struct Global {
     /// The configuration file; `posthaste.toml` in this folder if there is one
     #[arg(long, global = true, value_name = "FILE", env = "POSTHASTE_CONFIG")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Where the embedded database lives
     #[arg(long, global = true, value_name = "FOLDER", env = "POSTHASTE_DATA_DIR")]
-    pub data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
     /// Print JSON for programs; JSON Lines for lists
     #[arg(long, global = true)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run the server: API, senders, scheduler (the default)
     Serve(ServeArguments),
     /// Bring the database to the present schema
@@ -78,18 +78,18 @@ pub enum Command {
 }
 
 #[derive(Debug, Default, Args)]
-pub struct ServeArguments {
+pub(crate) struct ServeArguments {
     /// Where to listen, for example 127.0.0.1:8086; port 0 takes any free one
     #[arg(long, value_name = "ADDRESS")]
-    pub listen: Option<SocketAddr>,
+    pub(crate) listen: Option<SocketAddr>,
     /// Which parts of the work this process does
     #[arg(long = "role", value_delimiter = ',', value_name = "ROLES")]
-    pub roles: Vec<Role>,
+    pub(crate) roles: Vec<Role>,
 }
 
 /// A part of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Role {
+pub(crate) enum Role {
     /// Takes emails in and answers operators
     Api,
     /// Sends
@@ -99,7 +99,7 @@ pub enum Role {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Check the configuration and say where it came from
     Check,
     /// Show every option as it is in force, without secrets
@@ -107,82 +107,82 @@ pub enum ConfigCommand {
 }
 
 #[derive(Debug, Args)]
-pub struct DoctorArguments {
+pub(crate) struct DoctorArguments {
     /// Explain what a server's reply would lead to, for example "550 5.1.1 No such user"
     #[arg(long, value_name = "REPLY")]
-    pub classify: Option<String>,
+    pub(crate) classify: Option<String>,
     /// The stage at which the reply came: banner, ehlo, auth, mail, rcpt, data, dot
     #[arg(long, default_value = "rcpt", value_name = "STAGE")]
-    pub stage: String,
+    pub(crate) stage: String,
 }
 
 #[derive(Debug, Args)]
-pub struct SendArguments {
+pub(crate) struct SendArguments {
     /// The sender
     #[arg(long)]
-    pub from: String,
+    pub(crate) from: String,
     /// A recipient; may be given several times
     #[arg(long, required = true)]
-    pub to: Vec<String>,
+    pub(crate) to: Vec<String>,
     /// A recipient of a copy
     #[arg(long)]
-    pub cc: Vec<String>,
+    pub(crate) cc: Vec<String>,
     /// A recipient of a copy whom the others do not see
     #[arg(long)]
-    pub bcc: Vec<String>,
+    pub(crate) bcc: Vec<String>,
     /// The subject
     #[arg(long, default_value = "")]
-    pub subject: String,
+    pub(crate) subject: String,
     /// The text body; `-` reads it from standard input
     #[arg(long)]
-    pub text: Option<String>,
+    pub(crate) text: Option<String>,
     /// The HTML body
     #[arg(long)]
-    pub html: Option<String>,
+    pub(crate) html: Option<String>,
     /// A file to attach
     #[arg(long, value_name = "FILE")]
-    pub attach: Vec<PathBuf>,
+    pub(crate) attach: Vec<PathBuf>,
     /// The idempotency key: the same key again sends nothing new
     #[arg(long)]
-    pub key: Option<String>,
+    pub(crate) key: Option<String>,
     /// Not before this time, as in 2026-11-15T18:30:00Z
     #[arg(long)]
-    pub send_at: Option<String>,
+    pub(crate) send_at: Option<String>,
     /// Which retry policy
     #[arg(long)]
-    pub policy: Option<String>,
+    pub(crate) policy: Option<String>,
     /// high, normal or low
     #[arg(long)]
-    pub priority: Option<String>,
+    pub(crate) priority: Option<String>,
     /// Whose email it is
     #[arg(long, default_value = posthaste_engine::access::DEFAULT_OWNER)]
-    pub owner: String,
+    pub(crate) owner: String,
 }
 
 #[derive(Debug, Clone, Args)]
-pub struct ListArguments {
+pub(crate) struct ListArguments {
     /// Only to this address
     #[arg(long)]
-    pub to: Option<String>,
+    pub(crate) to: Option<String>,
     /// Only from this template
     #[arg(long)]
-    pub template: Option<String>,
+    pub(crate) template: Option<String>,
     /// An id, a key, an exact address or the start of a subject
     #[arg(long, short)]
-    pub q: Option<String>,
+    pub(crate) q: Option<String>,
     /// Only accepted since this time
     #[arg(long)]
-    pub since: Option<posthaste_core::Timestamp>,
+    pub(crate) since: Option<posthaste_core::Timestamp>,
     /// At most this many
     #[arg(long, default_value_t = 50)]
-    pub limit: usize,
+    pub(crate) limit: usize,
     /// Only those after this one: the last id of the page before
     #[arg(long)]
-    pub after: Option<EmailId>,
+    pub(crate) after: Option<EmailId>,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum EmailsCommand {
+pub(crate) enum EmailsCommand {
     /// List emails, newest first
     List {
         /// Only in these states
@@ -209,7 +209,7 @@ pub enum EmailsCommand {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum DeadCommand {
+pub(crate) enum DeadCommand {
     /// List dead letters, newest first
     List {
         /// Only those that died of this
@@ -239,19 +239,19 @@ pub enum DeadCommand {
 /// Which dead letters.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub struct Which {
+pub(crate) struct Which {
     /// These
-    pub ids: Vec<EmailId>,
+    pub(crate) ids: Vec<EmailId>,
     /// All that died of this
     #[arg(long)]
-    pub fingerprint: Option<String>,
+    pub(crate) fingerprint: Option<String>,
     /// All that are dead now
     #[arg(long)]
-    pub all: bool,
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum KeysCommand {
+pub(crate) enum KeysCommand {
     /// Make a key; its secret is shown once
     Create {
         /// What it is for
@@ -274,20 +274,20 @@ pub enum KeysCommand {
 }
 
 #[derive(Debug, Args)]
-pub struct SinkArguments {
+pub(crate) struct SinkArguments {
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:2525", value_name = "ADDRESS")]
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// How long to wait before answering the final dot
     #[arg(long, default_value = "0s")]
-    pub delay: posthaste_core::duration::HumanDuration,
+    pub(crate) delay: posthaste_core::duration::HumanDuration,
     /// After how long a greylisted sender is let through
     #[arg(long, default_value = "60s")]
-    pub greylist: posthaste_core::duration::HumanDuration,
+    pub(crate) greylist: posthaste_core::duration::HumanDuration,
     /// Stop after this many messages
     #[arg(long)]
-    pub count: Option<u64>,
+    pub(crate) count: Option<u64>,
     /// List the recipients that make it misbehave
     #[arg(long)]
-    pub help_recipients: bool,
+    pub(crate) help_recipients: bool,
 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use crate::exit::UsageError;
 
 /// Makes the folder a file stands in.
-pub fn create_parent(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn create_parent(path: &Path) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
@@ -17,13 +17,13 @@ pub fn create_parent(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Held by the one server of a database file; the system releases it however the process ends.
-pub struct ServerLock {
+pub(crate) struct ServerLock {
     _file: File,
 }
 
 impl ServerLock {
     /// Takes the lock beside the database file.
-    pub fn take(database: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn take(database: &Path) -> anyhow::Result<Self> {
         let path = database.with_extension("lock");
         let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         match file.try_lock() {

@@ -9,7 +9,7 @@ use crate::output;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// All is well.
     Ok = 0,
     /// It failed.
@@ -33,10 +33,10 @@ impl From<Exit> for ExitCode {
 /// An error that is the user's to mend.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct UsageError(pub String);
+pub(crate) struct UsageError(pub String);
 
 /// Says what went wrong and gives the code for it.
-pub fn report(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     output::error(&format!("posthaste: {error:#}"));
     let exit = if error.is::<ConfigError>() || error.is::<UsageError>() {
         Exit::Usage

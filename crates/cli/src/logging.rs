@@ -8,7 +8,7 @@ use crate::config::{LogFormat, Settings};
 use crate::exit::UsageError;
 
 /// Starts logging as configured.
-pub fn start(settings: &Settings) -> anyhow::Result<()> {
+pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&settings.log.level)
         .map_err(|error| UsageError(format!("log.level: `{}` is not a filter: {error}", settings.log.level)))?;
     let json = match settings.log.format {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde::Serialize;
 
 /// A line of data.
-pub fn line(text: &str) {
+pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
@@ -13,17 +13,17 @@ pub fn line(text: &str) {
 }
 
 /// A value as one line of JSON.
-pub fn json(value: &impl Serialize) {
+pub(crate) fn json(value: &impl Serialize) {
     line(&serde_json::to_string(value).unwrap_or_default());
 }
 
 /// A word to the person at the terminal.
-pub fn error(text: &str) {
+pub(crate) fn error(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Rows under headings, columns as wide as they need to be.
-pub fn table(headings: &[&str], rows: &[Vec<String>]) {
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([headings[column].chars().count()]).max().unwrap_or(0)
@@ -41,7 +41,7 @@ pub fn table(headings: &[&str], rows: &[Vec<String>]) {
 }
 
 /// A text that fits into a column; control characters cannot reach the terminal.
-pub fn short(text: &str, most: usize) -> String {
+pub(crate) fn short(text: &str, most: usize) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if clean.chars().count() <= most {
         return clean;

@@ -7,7 +7,7 @@ use posthaste_server::EmailView;
 use crate::output;
 
 /// The same JSON as the API gives.
-pub fn json(operator: &Operator, email: &EmailRecord) -> EmailView {
+pub(crate) fn json(operator: &Operator, email: &EmailRecord) -> EmailView {
     EmailView::new(email, operator.max_attempts(email), operator.now())
 }
 
@@ -16,7 +16,7 @@ fn status_text(operator: &Operator, email: &EmailRecord) -> String {
 }
 
 /// A list of emails.
-pub fn table(operator: &Operator, emails: &[EmailRecord]) {
+pub(crate) fn table(operator: &Operator, emails: &[EmailRecord]) {
     let rows: Vec<_> = emails
         .iter()
         .map(|email| {
@@ -34,7 +34,7 @@ pub fn table(operator: &Operator, emails: &[EmailRecord]) {
 }
 
 /// One email with its attempts.
-pub fn show(operator: &Operator, email: &EmailRecord) {
+pub(crate) fn show(operator: &Operator, email: &EmailRecord) {
     let state = &email.state;
     let field = |name: &str, value: &str| {
         if !value.is_empty() {

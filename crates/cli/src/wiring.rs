@@ -21,14 +21,14 @@ use crate::config::{self, ConfigError, Loaded, Overrides, Settings};
 use crate::data_dir;
 
 /// Loads the configuration from flags, environment and file.
-pub fn load_config(global: &Global, listen: Option<std::net::SocketAddr>) -> Result<Loaded, ConfigError> {
+pub(crate) fn load_config(global: &Global, listen: Option<std::net::SocketAddr>) -> Result<Loaded, ConfigError> {
     let overrides = Overrides { file: global.config.clone(), data_dir: global.data_dir.clone(), listen };
     let environment: BTreeMap<String, String> = std::env::vars().collect();
     config::load(&overrides, &environment)
 }
 
 /// Opens the store, creating it if it is not there.
-pub fn open_store(settings: &Settings) -> anyhow::Result<SharedStore> {
+pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<SharedStore> {
     let path = settings.sqlite_path()?;
     data_dir::create_parent(&path)?;
     let store = SqliteStore::open(SqliteOptions::new(&path))
@@ -37,7 +37,7 @@ pub fn open_store(settings: &Settings) -> anyhow::Result<SharedStore> {
 }
 
 /// The way out: SMTP if it is configured, otherwise the dev inbox.
-pub fn build_transport(settings: &Settings, store: &SharedStore) -> anyhow::Result<Arc<dyn Transport>> {
+pub(crate) fn build_transport(settings: &Settings, store: &SharedStore) -> anyhow::Result<Arc<dyn Transport>> {
     let smtp = &settings.smtp;
     if smtp.url.is_empty() {
         return Ok(Arc::new(CaptureTransport::new(Arc::clone(store))));
@@ -66,7 +66,7 @@ pub fn build_transport(settings: &Settings, store: &SharedStore) -> anyhow::Resu
 }
 
 /// Everything the engine works with, and the registry of its metrics.
-pub fn engine_parts(settings: &Settings) -> anyhow::Result<(EngineParts, Registry)> {
+pub(crate) fn engine_parts(settings: &Settings) -> anyhow::Result<(EngineParts, Registry)> {
     let store = open_store(settings)?;
     let transport = build_transport(settings, &store)?;
     let mut registry = Registry::default();
@@ -83,7 +83,7 @@ pub fn engine_parts(settings: &Settings) -> anyhow::Result<(EngineParts, Registr
 }
 
 /// How the engine works.
-pub fn engine_config(settings: &Settings, roles: Roles) -> EngineConfig {
+pub(crate) fn engine_config(settings: &Settings, roles: Roles) -> EngineConfig {
     EngineConfig {
         roles,
         worker: worker_name(settings),
@@ -107,23 +107,23 @@ fn worker_name(settings: &Settings) -> String {
 
 /// What a command works with: the same paths as the API, on the database itself. A server that
 /// runs beside it notices what was changed.
-pub struct Desk {
+pub(crate) struct Desk {
     /// The store.
-    pub store: SharedStore,
+    pub(crate) store: SharedStore,
     /// What people see and do.
-    pub operator: Operator,
+    pub(crate) operator: Operator,
     /// Takes emails in.
-    pub intake: Intake,
+    pub(crate) intake: Intake,
     /// Who may do what.
-    pub access: Access,
+    pub(crate) access: Access,
     /// The retry policies.
-    pub policies: Arc<Policies>,
+    pub(crate) policies: Arc<Policies>,
     /// Who is at the terminal.
-    pub actor: Actor,
+    pub(crate) actor: Actor,
 }
 
 /// Opens the desk for a command.
-pub fn open_desk(global: &Global) -> anyhow::Result<Desk> {
+pub(crate) fn open_desk(global: &Global) -> anyhow::Result<Desk> {
     let settings = load_config(global, None)?.settings;
     let store = open_store(&settings)?;
     let policies = Arc::new(settings.policies()?);

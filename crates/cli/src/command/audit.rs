@@ -6,7 +6,7 @@ use crate::arguments::Global;
 use crate::exit::Exit;
 use crate::{output, wiring};
 
-pub async fn run(global: &Global, limit: usize) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &Global, limit: usize) -> anyhow::Result<Exit> {
     let desk = wiring::open_desk(global)?;
     let entries = desk.operator.audit(limit).await?;
     if global.json {

@@ -6,7 +6,7 @@ use crate::arguments::Arguments;
 use crate::exit::Exit;
 use crate::output;
 
-pub fn run(shell: clap_complete::Shell) -> Exit {
+pub(crate) fn run(shell: clap_complete::Shell) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "posthaste", &mut script);
     output::line(String::from_utf8_lossy(&script).trim_end());

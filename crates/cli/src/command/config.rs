@@ -6,7 +6,7 @@ use crate::arguments::{ConfigCommand, Global};
 use crate::exit::Exit;
 use crate::{output, wiring};
 
-pub fn run(global: &Global, command: &ConfigCommand) -> anyhow::Result<Exit> {
+pub(crate) fn run(global: &Global, command: &ConfigCommand) -> anyhow::Result<Exit> {
     let mut loaded = wiring::load_config(global, None)?;
     match command {
         ConfigCommand::Check => {
@@ -40,7 +40,7 @@ fn redact(table: &mut Table) {
 }
 
 /// `scheme://user:password@host` with the password replaced.
-pub fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let Some((user, host)) = rest.rsplit_once('@') else { return url.to_owned() };
     let user = user.split_once(':').map_or(user, |(user, _)| user);

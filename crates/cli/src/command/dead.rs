@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::wiring::{self, Desk};
 use crate::output;
 
-pub async fn run(global: &Global, command: DeadCommand) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &Global, command: DeadCommand) -> anyhow::Result<Exit> {
     let desk = wiring::open_desk(global)?;
     match command {
         DeadCommand::List { fingerprint, filter } => {

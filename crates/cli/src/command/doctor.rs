@@ -10,7 +10,7 @@ use crate::arguments::{DoctorArguments, Global};
 use crate::exit::{Exit, UsageError};
 use crate::{output, wiring};
 
-pub async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow::Result<Exit> {
     let loaded = wiring::load_config(global, None)?;
     if let Some(reply) = &arguments.classify {
         let classifier = Classifier::new(loaded.settings.classification.rules.clone());

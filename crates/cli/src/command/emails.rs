@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::wiring::{self, Desk};
 use crate::{output, view};
 
-pub async fn run(global: &Global, command: EmailsCommand) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &Global, command: EmailsCommand) -> anyhow::Result<Exit> {
     let desk = wiring::open_desk(global)?;
     match command {
         EmailsCommand::List { status, filter } => list(global, &desk, filter_of(filter, status)).await,
@@ -22,13 +22,13 @@ pub async fn run(global: &Global, command: EmailsCommand) -> anyhow::Result<Exit
 }
 
 /// The filter that the flags describe.
-pub fn filter_of(arguments: ListArguments, statuses: Vec<Status>) -> EmailFilter {
+pub(crate) fn filter_of(arguments: ListArguments, statuses: Vec<Status>) -> EmailFilter {
     let ListArguments { to, template, q, since, limit, after } = arguments;
     EmailFilter { statuses, to, template, q, since, limit, after, ..EmailFilter::default() }
 }
 
 /// Lists emails.
-pub async fn list(global: &Global, desk: &Desk, filter: EmailFilter) -> anyhow::Result<Exit> {
+pub(crate) async fn list(global: &Global, desk: &Desk, filter: EmailFilter) -> anyhow::Result<Exit> {
     let page = desk.operator.list(filter).await?;
     if global.json {
         for email in &page.emails {
@@ -44,7 +44,7 @@ pub async fn list(global: &Global, desk: &Desk, filter: EmailFilter) -> anyhow::
 }
 
 /// Shows one email.
-pub async fn show(global: &Global, desk: &Desk, id: EmailId) -> anyhow::Result<Exit> {
+pub(crate) async fn show(global: &Global, desk: &Desk, id: EmailId) -> anyhow::Result<Exit> {
     let Some(email) = desk.operator.find(id, None).await? else {
         output::error(&format!("There is no email {id}."));
         return Ok(Exit::NotFound);
@@ -58,7 +58,7 @@ pub async fn show(global: &Global, desk: &Desk, id: EmailId) -> anyhow::Result<E
 }
 
 /// Acts on emails and tells what came of each.
-pub async fn act(global: &Global, desk: &Desk, ids: Vec<EmailId>, action: Action) -> anyhow::Result<Exit> {
+pub(crate) async fn act(global: &Global, desk: &Desk, ids: Vec<EmailId>, action: Action) -> anyhow::Result<Exit> {
     let acted = desk.operator.act_on(ids.clone(), action, &desk.actor).await?;
     let mut failed = 0;
     let mut missing = 0;

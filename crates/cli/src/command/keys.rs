@@ -7,7 +7,7 @@ use crate::arguments::{Global, KeysCommand};
 use crate::exit::{Exit, UsageError};
 use crate::{output, wiring};
 
-pub async fn run(global: &Global, command: KeysCommand) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &Global, command: KeysCommand) -> anyhow::Result<Exit> {
     let desk = wiring::open_desk(global)?;
     match command {
         KeysCommand::Create { name, owner, scopes, from_addresses } => {

@@ -4,7 +4,7 @@ use crate::arguments::Global;
 use crate::exit::Exit;
 use crate::{output, wiring};
 
-pub fn run(global: &Global) -> anyhow::Result<Exit> {
+pub(crate) fn run(global: &Global) -> anyhow::Result<Exit> {
     let settings = wiring::load_config(global, None)?.settings;
     // Opening a store migrates it.
     wiring::open_store(&settings)?;

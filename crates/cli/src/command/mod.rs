@@ -17,7 +17,7 @@ use crate::arguments::{Arguments, Command, ServeArguments};
 use crate::exit::Exit;
 
 /// Runs the command.
-pub async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let Arguments { global, command } = arguments;
     match command.unwrap_or_else(|| Command::Serve(ServeArguments::default())) {
         Command::Serve(arguments) => serve::run(&global, arguments).await,

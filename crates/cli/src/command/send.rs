@@ -12,7 +12,7 @@ use crate::arguments::{Global, SendArguments};
 use crate::exit::{Exit, UsageError};
 use crate::{output, wiring};
 
-pub async fn run(global: &Global, arguments: SendArguments) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &Global, arguments: SendArguments) -> anyhow::Result<Exit> {
     let owner = arguments.owner.clone();
     let request = request_of(arguments)?;
     let desk = wiring::open_desk(global)?;

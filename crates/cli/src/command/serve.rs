@@ -16,7 +16,7 @@ use crate::data_dir::ServerLock;
 use crate::exit::{Exit, UsageError};
 use crate::{logging, output, wiring};
 
-pub async fn run(global: &Global, arguments: ServeArguments) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::Result<Exit> {
     let settings = wiring::load_config(global, arguments.listen)?.settings;
     logging::start(&settings)?;
     let database = settings.sqlite_path()?;
@@ -85,7 +85,7 @@ fn roles_of(chosen: &[Role]) -> Roles {
 }
 
 /// Resolves at SIGTERM or Ctrl-C. The handlers are set at once, not at the first poll.
-pub fn ended_by_signal() -> impl Future<Output = ()> {
+pub(crate) fn ended_by_signal() -> impl Future<Output = ()> {
     let terminate = signal(SignalKind::terminate());
     let interrupt = signal(SignalKind::interrupt());
     async move {

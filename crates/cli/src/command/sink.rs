@@ -6,7 +6,7 @@ use crate::arguments::{Global, SinkArguments};
 use crate::exit::Exit;
 use crate::output;
 
-pub async fn run(global: &Global, arguments: SinkArguments) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &Global, arguments: SinkArguments) -> anyhow::Result<Exit> {
     if arguments.help_recipients {
         let rows: Vec<_> = behaviours()
             .iter()

@@ -10,7 +10,7 @@ use crate::arguments::Global;
 use crate::exit::{Exit, UsageError};
 use crate::{output, wiring};
 
-pub async fn run(global: &Global, ledger: Option<&Path>) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &Global, ledger: Option<&Path>) -> anyhow::Result<Exit> {
     let ledger = match ledger {
         Some(path) => read_ledger(path)?,
         None => Vec::new(),

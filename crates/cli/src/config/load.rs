@@ -39,7 +39,7 @@ enum Shape {
 /// What is wrong with the configuration, where, and how to mend it.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {message}")]
-pub struct ConfigError {
+pub(crate) struct ConfigError {
     place: String,
     message: String,
 }
@@ -52,28 +52,28 @@ impl ConfigError {
 
 /// What flags say.
 #[derive(Debug, Default)]
-pub struct Overrides {
+pub(crate) struct Overrides {
     /// `--config`.
-    pub file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
     /// `--data-dir`.
-    pub data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
     /// `--listen`.
-    pub listen: Option<std::net::SocketAddr>,
+    pub(crate) listen: Option<std::net::SocketAddr>,
 }
 
 /// The configuration, and where it came from.
 #[derive(Debug)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     /// What it says.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// The file it was read from.
-    pub file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
     /// Everything as a table, for `config show`.
-    pub table: Table,
+    pub(crate) table: Table,
 }
 
 /// Loads the configuration from all places.
-pub fn load(overrides: &Overrides, environment: &BTreeMap<String, String>) -> Result<Loaded, ConfigError> {
+pub(crate) fn load(overrides: &Overrides, environment: &BTreeMap<String, String>) -> Result<Loaded, ConfigError> {
     let defaults: Table = DEFAULTS.parse().map_err(|error| ConfigError::new("config.default.toml", format!("{error}")))?;
     let mut table = defaults.clone();
     let file = find_file(overrides)?;

@@ -7,5 +7,5 @@ mod load;
 mod nearest;
 mod settings;
 
-pub use load::{ConfigError, Loaded, Overrides, load};
-pub use settings::{LogFormat, Settings};
+pub(crate) use load::{ConfigError, Loaded, Overrides, load};
+pub(crate) use settings::{LogFormat, Settings};

@@ -1,7 +1,7 @@
 //! Finds the known name that was probably meant.
 
 /// The known name with the fewest changes to `given`, if any is near enough to suggest.
-pub fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|name| (distance(given, name), name))
         .min()

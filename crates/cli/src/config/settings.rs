@@ -17,115 +17,115 @@ use super::load::ConfigError;
 /// Every option; `config.default.toml` says what each means.
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Settings {
-    pub service: Service,
-    pub server: Server,
-    pub store: Store,
-    pub broker: Broker,
-    pub smtp: Smtp,
-    pub sender: Sender,
-    pub retry: Retry,
+pub(crate) struct Settings {
+    pub(crate) service: Service,
+    pub(crate) server: Server,
+    pub(crate) store: Store,
+    pub(crate) broker: Broker,
+    pub(crate) smtp: Smtp,
+    pub(crate) sender: Sender,
+    pub(crate) retry: Retry,
     #[serde(default)]
-    pub policy: BTreeMap<String, RetryPolicy>,
-    pub classification: Classification,
-    pub retention: RetentionSettings,
-    pub shutdown: Shutdown,
-    pub log: Log,
+    pub(crate) policy: BTreeMap<String, RetryPolicy>,
+    pub(crate) classification: Classification,
+    pub(crate) retention: RetentionSettings,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) log: Log,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Service {
-    pub name: String,
-    pub data_dir: PathBuf,
+pub(crate) struct Service {
+    pub(crate) name: String,
+    pub(crate) data_dir: PathBuf,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Server {
-    pub host: IpAddr,
-    pub port: u16,
-    pub max_in_flight: usize,
-    pub request_timeout: HumanDuration,
+pub(crate) struct Server {
+    pub(crate) host: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) max_in_flight: usize,
+    pub(crate) request_timeout: HumanDuration,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Store {
-    pub url: String,
+pub(crate) struct Store {
+    pub(crate) url: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Broker {
-    pub url: String,
-    pub capacity: usize,
+pub(crate) struct Broker {
+    pub(crate) url: String,
+    pub(crate) capacity: usize,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Smtp {
-    pub url: String,
-    pub client_name: String,
-    pub messages_per_connection: u32,
-    pub idle: HumanDuration,
-    pub connect_timeout: HumanDuration,
-    pub command_timeout: HumanDuration,
-    pub body_timeout: HumanDuration,
-    pub final_dot_timeout: HumanDuration,
+pub(crate) struct Smtp {
+    pub(crate) url: String,
+    pub(crate) client_name: String,
+    pub(crate) messages_per_connection: u32,
+    pub(crate) idle: HumanDuration,
+    pub(crate) connect_timeout: HumanDuration,
+    pub(crate) command_timeout: HumanDuration,
+    pub(crate) body_timeout: HumanDuration,
+    pub(crate) final_dot_timeout: HumanDuration,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Sender {
-    pub connections: usize,
-    pub lease: HumanDuration,
-    pub worker: String,
+pub(crate) struct Sender {
+    pub(crate) connections: usize,
+    pub(crate) lease: HumanDuration,
+    pub(crate) worker: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Retry {
-    pub interval: HumanDuration,
-    pub max_attempts: u32,
-    pub schedule: Vec<HumanDuration>,
-    pub jitter: HumanDuration,
-    pub on_unknown: OnUnknown,
-    pub max_unknown_resends: u32,
+pub(crate) struct Retry {
+    pub(crate) interval: HumanDuration,
+    pub(crate) max_attempts: u32,
+    pub(crate) schedule: Vec<HumanDuration>,
+    pub(crate) jitter: HumanDuration,
+    pub(crate) on_unknown: OnUnknown,
+    pub(crate) max_unknown_resends: u32,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Classification {
-    pub rules: Vec<RuleOverride>,
+pub(crate) struct Classification {
+    pub(crate) rules: Vec<RuleOverride>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[allow(missing_docs)]
-pub struct RetentionSettings {
-    pub sent: HumanDuration,
-    pub dead: HumanDuration,
-    pub captures: HumanDuration,
-    pub audit: HumanDuration,
+pub(crate) struct RetentionSettings {
+    pub(crate) sent: HumanDuration,
+    pub(crate) dead: HumanDuration,
+    pub(crate) captures: HumanDuration,
+    pub(crate) audit: HumanDuration,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Shutdown {
-    pub drain: HumanDuration,
+pub(crate) struct Shutdown {
+    pub(crate) drain: HumanDuration,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
-pub struct Log {
-    pub level: String,
-    pub format: LogFormat,
+pub(crate) struct Log {
+    pub(crate) level: String,
+    pub(crate) format: LogFormat,
 }
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// Text on a terminal, JSON otherwise.
     Auto,
     /// For people.
@@ -136,7 +136,7 @@ pub enum LogFormat {
 
 impl Settings {
     /// The retry policies: built in, `[retry]` as `email`, then `[policy.*]`.
-    pub fn policies(&self) -> Result<Policies, ConfigError> {
+    pub(crate) fn policies(&self) -> Result<Policies, ConfigError> {
         let Retry { max_attempts, schedule, jitter, on_unknown, max_unknown_resends, .. } = self.retry.clone();
         let email = RetryPolicy {
             max_attempts,
@@ -157,7 +157,7 @@ impl Settings {
 
     /// How long to keep what is over.
     #[must_use]
-    pub fn retention(&self) -> Retention {
+    pub(crate) fn retention(&self) -> Retention {
         let RetentionSettings { sent, dead, captures, audit } = self.retention;
         Retention { sent: sent.0, dead: dead.0, captures: captures.0, audit: audit.0 }
     }
@@ -191,7 +191,7 @@ impl Settings {
     }
 
     /// The database file.
-    pub fn sqlite_path(&self) -> Result<PathBuf, ConfigError> {
+    pub(crate) fn sqlite_path(&self) -> Result<PathBuf, ConfigError> {
         let url = self.store.url.as_str();
         if url.is_empty() {
             return Ok(self.service.data_dir.join("posthaste.db"));

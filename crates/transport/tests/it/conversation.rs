@@ -46,11 +46,11 @@ async fn without_pipelining_every_command_waits_for_its_reply() {
             "RCPT TO:<eve@example.org>\r\n",
         ] {
             peer.hear(command).await;
-            assert_eq!(peer.unused(), "");
+            peer.hear_nothing().await;
             peer.say("250 ok\r\n").await;
         }
         peer.hear("DATA\r\n").await;
-        assert_eq!(peer.unused(), "");
+        peer.hear_nothing().await;
         peer.say("354 go on\r\n").await;
         peer.hear("Subject: hello\r\n\r\nHello.\r\n.\r\n").await;
         peer.say("250 2.0.0 taken\r\n").await;

@@ -1,5 +1,7 @@
 //! The transports against servers: one that follows a script byte by byte, and the sink.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod authentication;
 mod check;
 mod config;

@@ -130,7 +130,21 @@ impl Peer {
         }
     }
 
-    /// Whether nothing came that the script has not looked at.
+    /// Looks whether the client has said something more, which it must not have.
+    pub(crate) async fn hear_nothing(&mut self) {
+        for _ in 0..10 {
+            // Lets the runtime look at the sockets; loopback delivers what was written at once.
+            tokio::task::yield_now().await;
+            tokio::select! {
+                biased;
+                result = self.read() => panic!("{result:?}: {:?}", self.unused()),
+                () = std::future::ready(()) => {}
+            }
+        }
+        assert_eq!(self.unused(), "");
+    }
+
+    /// What came that the script has not looked at.
     pub(crate) fn unused(&self) -> String {
         self.received[self.used..].escape_ascii().to_string()
     }

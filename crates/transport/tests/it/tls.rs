@@ -97,7 +97,7 @@ async fn starttls_encrypts_what_follows_and_asks_again_what_is_offered() {
             peer.hear("EHLO client.test\r\n").await;
             peer.offer(&[]).await;
             peer.hear("MAIL FROM:<ann@example.org>\r\n").await;
-            assert_eq!(peer.unused(), "");
+            peer.hear_nothing().await;
             peer.say("250 ok\r\n").await;
             peer.hear("RCPT TO:<bob@example.org>\r\n").await;
             peer.say("250 ok\r\n").await;

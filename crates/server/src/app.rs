@@ -1,0 +1,108 @@
+//! What every request can reach.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use posthaste_core::port::Transport;
+use posthaste_engine::intake::LARGEST_MESSAGE_BYTES;
+use posthaste_engine::{Access, Intake, Metrics, Operator};
+use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Doorkeeper;
+use crate::route::health::TransportHealth;
+use crate::route::metrics::build_info;
+
+/// What the server may use at most.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The largest body of a request.
+    pub body_bytes: usize,
+    /// How much all bodies that are being worked on may take together.
+    pub all_bodies_bytes: usize,
+    /// How many requests may be under way; more are answered 503 with `Retry-After`.
+    pub in_flight_requests: usize,
+    /// How many connections may be open; more wait to be accepted.
+    pub connections: usize,
+    /// How long a request may take to arrive, and then again to be answered.
+    pub request_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: LARGEST_MESSAGE_BYTES,
+            all_bodies_bytes: 256 * 1024 * 1024,
+            in_flight_requests: 2_048,
+            connections: 4_096,
+            request_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What the server works with.
+pub struct ServerParts {
+    /// Takes emails in.
+    pub intake: Arc<Intake>,
+    /// What people see and do.
+    pub operator: Arc<Operator>,
+    /// Who may do what.
+    pub access: Arc<Access>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Where it is counted.
+    pub registry: Arc<Registry>,
+    /// The way out, for `/readyz`.
+    pub transport: Arc<dyn Transport>,
+    /// What the server may use at most.
+    pub limits: Limits,
+    /// The version in `/metrics` and the API's description.
+    pub version: &'static str,
+}
+
+/// The parts, and what the server adds to them.
+pub(crate) struct App {
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) operator: Arc<Operator>,
+    pub(crate) doorkeeper: Doorkeeper,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) build_info: Registry,
+    pub(crate) transport: TransportHealth,
+    pub(crate) limits: Limits,
+    /// Permits for requests under way.
+    pub(crate) in_flight: Semaphore,
+    /// Permits for the KiB of large bodies.
+    pub(crate) body_kib: Arc<Semaphore>,
+    /// Cancelled when the server begins to drain.
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) openapi: Bytes,
+    pub(crate) docs: Bytes,
+}
+
+impl App {
+    pub(crate) fn new(
+        parts: ServerParts,
+        shutdown: CancellationToken,
+        openapi: &utoipa::openapi::OpenApi,
+    ) -> Self {
+        let limits = parts.limits;
+        Self {
+            intake: parts.intake,
+            operator: parts.operator,
+            doorkeeper: Doorkeeper::new(parts.access),
+            metrics: parts.metrics,
+            registry: parts.registry,
+            build_info: build_info(parts.version),
+            transport: TransportHealth::new(parts.transport),
+            limits,
+            in_flight: Semaphore::new(limits.in_flight_requests),
+            body_kib: Arc::new(Semaphore::new(limits.all_bodies_bytes / 1024)),
+            shutdown,
+            openapi: crate::route::docs::document(openapi),
+            docs: crate::route::docs::page(openapi),
+        }
+    }
+}
