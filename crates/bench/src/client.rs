@@ -15,9 +15,15 @@ pub(crate) struct Client {
 impl Client {
     /// Connects to `host:port`.
     pub(crate) async fn connect(host: &str) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(host).await.with_context(|| format!("cannot connect to {host}"))?;
+        let stream = TcpStream::connect(host)
+            .await
+            .with_context(|| format!("cannot connect to {host}"))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, host: host.to_owned(), buffer: Vec::with_capacity(16 * 1024) })
+        Ok(Self {
+            stream,
+            host: host.to_owned(),
+            buffer: Vec::with_capacity(16 * 1024),
+        })
     }
 
     /// Posts JSON and gives the status code and the body.
@@ -40,13 +46,20 @@ impl Client {
         self.stream.write_all(request.as_bytes()).await?;
         self.buffer.clear();
         let end = loop {
-            if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            if let Some(end) = self
+                .buffer
+                .windows(4)
+                .position(|window| window == b"\r\n\r\n")
+            {
                 break end + 4;
             }
             self.read_more().await?;
         };
         let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
-        let status = head.get(9..12).and_then(|code| code.parse().ok()).context("not an HTTP answer")?;
+        let status = head
+            .get(9..12)
+            .and_then(|code| code.parse().ok())
+            .context("not an HTTP answer")?;
         let length: usize = head
             .lines()
             .filter_map(|line| line.split_once(':'))
@@ -56,7 +69,10 @@ impl Client {
         while self.buffer.len() < end + length {
             self.read_more().await?;
         }
-        Ok((status, String::from_utf8_lossy(&self.buffer[end..end + length]).into_owned()))
+        Ok((
+            status,
+            String::from_utf8_lossy(&self.buffer[end..end + length]).into_owned(),
+        ))
     }
 
     async fn read_more(&mut self) -> anyhow::Result<()> {

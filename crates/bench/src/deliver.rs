@@ -39,7 +39,10 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
     let sink = Sink::start(SinkConfig::default()).await?;
     let environment = [
         ("SMTP_URL", format!("{}?tls=none", sink.url())),
-        ("POSTHASTE_SENDER__CONNECTIONS", load.connections.to_string()),
+        (
+            "POSTHASTE_SENDER__CONNECTIONS",
+            load.connections.to_string(),
+        ),
         ("POSTHASTE_SMTP__MESSAGES_PER_CONNECTION", "1000".to_owned()),
     ];
     let server = Server::start(binary, &environment).await?;
@@ -50,7 +53,11 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
     let progress = progress_bar(load.emails, "delivered");
     let started = Instant::now();
     let (accepted, delivered) = tokio::join!(
-        async { submit(&server.address, load, load.emails).await.map(|()| started.elapsed()) },
+        async {
+            submit(&server.address, load, load.emails)
+                .await
+                .map(|()| started.elapsed())
+        },
         async {
             let done = sink.wait_for(total);
             tokio::pin!(done);
@@ -67,7 +74,10 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
     progress.finish_and_clear();
     let accepted = accepted?;
     let duplicates = sink.duplicates().len();
-    ensure!(duplicates == 0, "{duplicates} emails arrived more than once");
+    ensure!(
+        duplicates == 0,
+        "{duplicates} emails arrived more than once"
+    );
     let rate = |time: Duration| (load.emails as f64 / time.as_secs_f64()).round();
     Ok(json!({
         "what": "HTTP -> SQLite -> in-process queue -> SMTP sink",
@@ -85,14 +95,22 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
 /// A bar that shows progress on a terminal and nothing otherwise.
 pub(crate) fn progress_bar(length: u64, what: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} ({per_sec})");
-    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(what)
+    ProgressBar::new(length)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_message(what)
 }
 
 async fn submit(address: &str, load: &Load, emails: u64) -> anyhow::Result<()> {
     let next = Arc::new(AtomicU64::new(0));
     // Text that does not compress, in lines of an ordinary length.
     let text: String = (0..load.body)
-        .map(|at| if at % 72 == 71 { '\n' } else { char::from(b'a' + ((at * at * 31 + at * 7) % 26) as u8) })
+        .map(|at| {
+            if at % 72 == 71 {
+                '\n'
+            } else {
+                char::from(b'a' + ((at * at * 31 + at * 7) % 26) as u8)
+            }
+        })
         .collect();
     let body = json!({
         "from": "bench@example.org", "to": "someone@example.org", "subject": "Bench", "text": text

@@ -41,11 +41,16 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
         .collect();
     let mut ids = Vec::new();
     for batch in emails.chunks(500) {
-        let (status, answer) = client.post("/v1/emails/batch", &json!({"emails": batch}).to_string()).await?;
+        let (status, answer) = client
+            .post("/v1/emails/batch", &json!({"emails": batch}).to_string())
+            .await?;
         ensure!(status == 202, "the server answered {status}: {answer}");
         let answer: Value = serde_json::from_str(&answer)?;
         let data = answer["data"].as_array().context("no data")?;
-        ids.extend(data.iter().filter_map(|entry| entry["id"].as_str().map(str::to_owned)));
+        ids.extend(
+            data.iter()
+                .filter_map(|entry| entry["id"].as_str().map(str::to_owned)),
+        );
     }
     let progress = progress_bar(load.retries as u64, "retried");
     let all = sink.wait_for(load.retries as u64);
@@ -95,7 +100,11 @@ async fn lateness(client: &mut Client, id: &str) -> anyhow::Result<f64> {
 /// The seconds of the day of an RFC 3339 time in UTC. A run does not last over midnight twice.
 fn seconds(time: &Value) -> anyhow::Result<f64> {
     let text = time.as_str().context("no time")?;
-    let clock = text.split_once('T').context("not a time")?.1.trim_end_matches('Z');
+    let clock = text
+        .split_once('T')
+        .context("not a time")?
+        .1
+        .trim_end_matches('Z');
     let parts: Vec<f64> = clock.split(':').map(str::parse).collect::<Result<_, _>>()?;
     ensure!(parts.len() == 3, "not a time: {text}");
     Ok(parts[0] * 3600.0 + parts[1] * 60.0 + parts[2])

@@ -43,7 +43,10 @@ enum Command {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let binary = arguments.binary.binary.map_or_else(server::beside_this_program, Ok)?;
+    let binary = arguments
+        .binary
+        .binary
+        .map_or_else(server::beside_this_program, Ok)?;
     let report = match arguments.command {
         Command::Deliver(load) => deliver::run(&binary, &load).await?,
         Command::Lateness(load) => lateness::run(&binary, &load).await?,

@@ -19,19 +19,30 @@ pub(crate) struct Server {
 /// The posthaste binary in the folder of this program.
 pub(crate) fn beside_this_program() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("posthaste");
-    anyhow::ensure!(path.is_file(), "{} is not there: build it, or name it with --binary", path.display());
+    anyhow::ensure!(
+        path.is_file(),
+        "{} is not there: build it, or name it with --binary",
+        path.display()
+    );
     Ok(path)
 }
 
 impl Server {
     /// Starts it with these environment variables and waits until it listens.
-    pub(crate) async fn start(binary: &Path, environment: &[(&str, String)]) -> anyhow::Result<Self> {
+    pub(crate) async fn start(
+        binary: &Path,
+        environment: &[(&str, String)],
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut child = Command::new(binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder.path())
             .env("POSTHASTE_LOG__LEVEL", "warn")
-            .envs(environment.iter().map(|(name, value)| (*name, value.as_str())))
+            .envs(
+                environment
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_str())),
+            )
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
@@ -39,20 +50,34 @@ impl Server {
         let stdout = child.stdout.take().context("no output")?;
         let mut lines = BufReader::new(stdout).lines();
         let address = loop {
-            let line = lines.next_line().await?.context("the server ended before it was ready")?;
+            let line = lines
+                .next_line()
+                .await?
+                .context("the server ended before it was ready")?;
             if let Some((_, rest)) = line.split_once("http://") {
                 break rest.split('/').next().unwrap_or_default().to_owned();
             }
         };
-        Ok(Self { child, address, _folder: folder })
+        Ok(Self {
+            child,
+            address,
+            _folder: folder,
+        })
     }
 
     /// The most memory it ever had resident, in MiB.
     pub(crate) fn peak_memory_mib(&self) -> anyhow::Result<f64> {
         let id = self.child.id().context("the server has ended")?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).context("no VmHWM")?;
-        let kib: f64 = line.split_whitespace().nth(1).context("no VmHWM")?.parse()?;
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmHWM:"))
+            .context("no VmHWM")?;
+        let kib: f64 = line
+            .split_whitespace()
+            .nth(1)
+            .context("no VmHWM")?
+            .parse()?;
         Ok(kib / 1024.0)
     }
 }

@@ -65,17 +65,19 @@ impl Queues {
         taken
     }
 
-    /// High before normal before low; now and then the other way round, so that a steady
-    /// stream above never starves what is below.
+    /// High before normal before low; now and then low or normal goes first, by turns, so that
+    /// steady streams of others never starve it.
     fn next(&mut self) -> Option<Ticket> {
-        if self.handed_out % FAIRNESS == FAIRNESS - 1 {
-            self.by_priority
-                .iter_mut()
-                .rev()
-                .find_map(VecDeque::pop_front)
-        } else {
-            self.by_priority.iter_mut().find_map(VecDeque::pop_front)
-        }
+        let is_turn_of_others = self.handed_out % FAIRNESS == FAIRNESS - 1;
+        let turn = self.handed_out / FAIRNESS;
+        let order = match (is_turn_of_others, turn % 2) {
+            (false, _) => [0, 1, 2],
+            (true, 0) => [2, 1, 0],
+            (true, _) => [1, 2, 0],
+        };
+        order
+            .into_iter()
+            .find_map(|at: usize| self.by_priority[at].pop_front())
     }
 }
 

@@ -9,9 +9,12 @@ use crate::exit::UsageError;
 
 /// Makes the folder a file stands in.
 pub(crate) fn create_parent(path: &Path) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     }
     Ok(())
 }
@@ -25,7 +28,8 @@ impl ServerLock {
     /// Takes the lock beside the database file.
     pub(crate) fn take(database: &Path) -> anyhow::Result<Self> {
         let path = database.with_extension("lock");
-        let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let file =
+            File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => {
@@ -35,7 +39,9 @@ impl ServerLock {
                 );
                 Err(UsageError(message).into())
             }
-            Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+            Err(TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("cannot lock {}", path.display()))
+            }
         }
     }
 }

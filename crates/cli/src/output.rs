@@ -25,16 +25,30 @@ pub(crate) fn error(text: &str) {
 /// Rows under headings, columns as wide as they need to be.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([headings[column].chars().count()]).max().unwrap_or(0)
+        let cells = rows
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count());
+        cells
+            .chain([headings[column].chars().count()])
+            .max()
+            .unwrap_or(0)
     };
     let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let show = |cells: &[String]| {
-        let padded: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let padded: Vec<String> = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
         line(padded.join("  ").trim_end());
     };
-    show(&headings.iter().map(|heading| (*heading).to_owned()).collect::<Vec<_>>());
+    show(
+        &headings
+            .iter()
+            .map(|heading| (*heading).to_owned())
+            .collect::<Vec<_>>(),
+    );
     for row in rows {
         show(row);
     }
@@ -42,9 +56,16 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
 
 /// A text that fits into a column; control characters cannot reach the terminal.
 pub(crate) fn short(text: &str, most: usize) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     if clean.chars().count() <= most {
         return clean;
     }
-    clean.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    clean
+        .chars()
+        .take(most.saturating_sub(1))
+        .chain(['…'])
+        .collect()
 }

@@ -2,13 +2,13 @@
 
 use posthaste_core::email::EmailRecord;
 use posthaste_engine::Operator;
-use posthaste_server::EmailView;
+use posthaste_server::EmailDetail;
 
 use crate::output;
 
 /// The same JSON as the API gives.
-pub(crate) fn json(operator: &Operator, email: &EmailRecord) -> EmailView {
-    EmailView::new(email, operator.max_attempts(email), operator.now())
+pub(crate) fn json(operator: &Operator, email: &EmailRecord) -> EmailDetail {
+    EmailDetail::of(email.clone(), operator)
 }
 
 fn status_text(operator: &Operator, email: &EmailRecord) -> String {
@@ -30,7 +30,10 @@ pub(crate) fn table(operator: &Operator, emails: &[EmailRecord]) {
             ]
         })
         .collect();
-    output::table(&["ID", "ACCEPTED", "STATUS", "TO", "SUBJECT", "LAST ERROR"], &rows);
+    output::table(
+        &["ID", "ACCEPTED", "STATUS", "TO", "SUBJECT", "LAST ERROR"],
+        &rows,
+    );
 }
 
 /// One email with its attempts.
@@ -41,9 +44,13 @@ pub(crate) fn show(operator: &Operator, email: &EmailRecord) {
             output::line(&format!("{name:<14}{}", output::short(value, 400)));
         }
     };
-    let time = |at: Option<posthaste_core::Timestamp>| at.map_or(String::new(), |at| format!("{at:.3}"));
+    let time =
+        |at: Option<posthaste_core::Timestamp>| at.map_or(String::new(), |at| format!("{at:.3}"));
     field("Id", &email.id.to_string());
-    field("Status", &format!("{} ({})", status_text(operator, email), state.status));
+    field(
+        "Status",
+        &format!("{} ({})", status_text(operator, email), state.status),
+    );
     field("Key", &email.message_key);
     field("From", &email.summary.from);
     field("To", &email.summary.to.join(", "));
@@ -51,15 +58,24 @@ pub(crate) fn show(operator: &Operator, email: &EmailRecord) {
     field("Accepted", &time(Some(email.created_at)));
     field("Next attempt", &time(state.next_attempt_at));
     field("Sent", &time(state.sent_at));
-    field("Dead because", state.dead_reason.map_or("", |reason| reason.as_str()));
+    field(
+        "Dead because",
+        state.dead_reason.map_or("", |reason| reason.as_str()),
+    );
     field("Last error", state.last_error.as_deref().unwrap_or(""));
     if state.possible_duplicate {
-        field("Note", "a second copy may have left: an attempt's fate was unknown");
+        field(
+            "Note",
+            "a second copy may have left: an attempt's fate was unknown",
+        );
     }
     if email.recipients.len() > 1 {
         for recipient in &email.recipients {
             let detail = recipient.detail.as_deref().unwrap_or("");
-            field("Recipient", &format!("{} {} {detail}", recipient.address, recipient.status));
+            field(
+                "Recipient",
+                &format!("{} {} {detail}", recipient.address, recipient.status),
+            );
         }
     }
     if email.attempts.is_empty() {
@@ -70,16 +86,29 @@ pub(crate) fn show(operator: &Operator, email: &EmailRecord) {
         .attempts
         .iter()
         .map(|attempt| {
-            let took = attempt.finished_at.duration_since(attempt.started_at).as_millis();
+            let took = attempt
+                .finished_at
+                .duration_since(attempt.started_at)
+                .as_millis();
             vec![
                 attempt.number.to_string(),
                 format!("{:.3}", attempt.started_at),
                 format!("{took} ms"),
                 attempt.outcome.to_string(),
                 attempt.error_class.clone().unwrap_or_default(),
-                output::short(attempt.error.as_deref().or(attempt.reply.as_deref()).unwrap_or(""), 60),
+                output::short(
+                    attempt
+                        .error
+                        .as_deref()
+                        .or(attempt.reply.as_deref())
+                        .unwrap_or(""),
+                    60,
+                ),
             ]
         })
         .collect();
-    output::table(&["#", "STARTED", "TOOK", "OUTCOME", "CLASS", "ANSWER"], &rows);
+    output::table(
+        &["#", "STARTED", "TOOK", "OUTCOME", "CLASS", "ANSWER"],
+        &rows,
+    );
 }

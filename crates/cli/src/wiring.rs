@@ -9,10 +9,9 @@ use posthaste_core::classification::Classifier;
 use posthaste_core::port::{Actor, SharedStore, Transport};
 use posthaste_engine::metrics::Source;
 use posthaste_engine::runtime::EngineParts;
-use posthaste_engine::{Access, EngineConfig, Intake, Metrics, Operator, Policies, Roles};
+use posthaste_engine::{Access, EngineConfig, Intake, Metrics, Operator, Roles};
 use posthaste_store::{SqliteOptions, SqliteStore};
-use posthaste_transport::capture::CaptureTransport;
-use posthaste_transport::smtp::{SmtpConfig, SmtpTransport, Timeouts};
+use posthaste_transport::{CaptureTransport, SmtpConfig, SmtpTransport, Timeouts};
 use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
@@ -21,8 +20,15 @@ use crate::config::{self, ConfigError, Loaded, Overrides, Settings};
 use crate::data_dir;
 
 /// Loads the configuration from flags, environment and file.
-pub(crate) fn load_config(global: &Global, listen: Option<std::net::SocketAddr>) -> Result<Loaded, ConfigError> {
-    let overrides = Overrides { file: global.config.clone(), data_dir: global.data_dir.clone(), listen };
+pub(crate) fn load_config(
+    global: &Global,
+    listen: Option<std::net::SocketAddr>,
+) -> Result<Loaded, ConfigError> {
+    let overrides = Overrides {
+        file: global.config.clone(),
+        data_dir: global.data_dir.clone(),
+        listen,
+    };
     let environment: BTreeMap<String, String> = std::env::vars().collect();
     config::load(&overrides, &environment)
 }
@@ -37,7 +43,10 @@ pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<SharedStore> {
 }
 
 /// The way out: SMTP if it is configured, otherwise the dev inbox.
-pub(crate) fn build_transport(settings: &Settings, store: &SharedStore) -> anyhow::Result<Arc<dyn Transport>> {
+pub(crate) fn build_transport(
+    settings: &Settings,
+    store: &SharedStore,
+) -> anyhow::Result<Arc<dyn Transport>> {
     let smtp = &settings.smtp;
     if smtp.url.is_empty() {
         return Ok(Arc::new(CaptureTransport::new(Arc::clone(store))));
@@ -62,7 +71,9 @@ pub(crate) fn build_transport(settings: &Settings, store: &SharedStore) -> anyho
         body: smtp.body_timeout.0,
         dot: smtp.final_dot_timeout.0,
     };
-    Ok(Arc::new(SmtpTransport::new(config).context("smtp.url (SMTP_URL)")?))
+    Ok(Arc::new(
+        SmtpTransport::new(config).context("smtp.url (SMTP_URL)")?,
+    ))
 }
 
 /// Everything the engine works with, and the registry of its metrics.
@@ -101,23 +112,23 @@ fn worker_name(settings: &Settings) -> String {
     }
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();
-    let host = if host.is_empty() { settings.service.name.as_str() } else { host };
+    let host = if host.is_empty() {
+        settings.service.name.as_str()
+    } else {
+        host
+    };
     format!("{host}:{}", std::process::id())
 }
 
 /// What a command works with: the same paths as the API, on the database itself. A server that
 /// runs beside it notices what was changed.
 pub(crate) struct Desk {
-    /// The store.
-    pub(crate) store: SharedStore,
     /// What people see and do.
     pub(crate) operator: Operator,
     /// Takes emails in.
     pub(crate) intake: Intake,
     /// Who may do what.
     pub(crate) access: Access,
-    /// The retry policies.
-    pub(crate) policies: Arc<Policies>,
     /// Who is at the terminal.
     pub(crate) actor: Actor,
 }
@@ -128,10 +139,29 @@ pub(crate) fn open_desk(global: &Global) -> anyhow::Result<Desk> {
     let store = open_store(&settings)?;
     let policies = Arc::new(settings.policies()?);
     let nobody = Arc::new(Notify::new());
-    let operator = Operator::new(Arc::clone(&store), Arc::clone(&policies), Arc::clone(&nobody));
-    let intake = Intake::new(Arc::clone(&store), None, Arc::clone(&policies), None, nobody, Source::Cli);
-    let access = Access::new(Arc::clone(&store));
+    let operator = Operator::new(
+        Arc::clone(&store),
+        Arc::clone(&policies),
+        Arc::clone(&nobody),
+    );
+    let intake = Intake::new(
+        Arc::clone(&store),
+        None,
+        policies,
+        None,
+        nobody,
+        Source::Cli,
+    );
+    let access = Access::new(store);
     let user = std::env::var("USER").unwrap_or_else(|_| "unknown".into());
-    let actor = Actor { name: format!("cli:{user}"), owner: None };
-    Ok(Desk { store, operator, intake, access, policies, actor })
+    let actor = Actor {
+        name: format!("cli:{user}"),
+        owner: None,
+    };
+    Ok(Desk {
+        operator,
+        intake,
+        access,
+        actor,
+    })
 }

@@ -1,1 +1,88 @@
-//! Placeholder.
+//! The HTTP face: API, dev inbox, metrics and health.
+//!
+//! It translates between HTTP and the engine, and decides nothing about emails itself. It
+//! knows the engine and the core, never a store, broker or transport of its own.
+
+mod access;
+mod app;
+mod around;
+mod body;
+mod email_id;
+mod json;
+mod openapi;
+mod page;
+mod problem;
+mod query;
+mod route;
+mod serve;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{Method, Uri};
+use tokio_util::sync::CancellationToken;
+
+pub use self::app::{Limits, ServerParts};
+pub use self::body::EmailDetail;
+pub use self::openapi::openapi;
+pub use self::serve::serve;
+use crate::app::App;
+use crate::problem::{Kind, Problem};
+
+/// Everything the server answers. The peer's address is taken from
+/// `axum::extract::ConnectInfo<SocketAddr>`; without it no request counts as local.
+pub fn router(parts: ServerParts) -> Router {
+    router_until(parts, CancellationToken::new())
+}
+
+/// Everything the server answers; not ready any more once `shutdown` is cancelled.
+fn router_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
+    let (described, mut openapi) = route::described().split_for_parts();
+    parts.version.clone_into(&mut openapi.info.version);
+    let app = Arc::new(App::new(parts, shutdown, &openapi));
+    around::start_at_zero(&app.metrics);
+    described
+        .merge(route::pages())
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(
+            Arc::clone(&app),
+            around::around,
+        ))
+        .with_state(app)
+}
+
+async fn no_such_route(uri: Uri) -> Problem {
+    Problem::new(
+        Kind::NotFound,
+        format!(
+            "There is nothing at {}; /docs says what there is.",
+            uri.path()
+        ),
+    )
+}
+
+async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+    Problem::new(
+        Kind::MethodNotAllowed,
+        format!(
+            "{} does not take {method}; the Allow header says what it takes.",
+            uri.path()
+        ),
+    )
+}
+
+/// Why the server must not listen here: without keys it may only be reached from this machine.
+#[must_use]
+pub fn refuses_to_listen(addr: SocketAddr, has_keys: bool) -> Option<String> {
+    if has_keys || access::is_on_loopback(&addr) {
+        return None;
+    }
+    Some(format!(
+        "refusing to listen on {addr}: no API key exists yet, so anyone who reaches this address \
+         could send mail. Make a key first (`{}`), or listen on 127.0.0.1:{}.",
+        access::MAKE_A_KEY,
+        addr.port()
+    ))
+}

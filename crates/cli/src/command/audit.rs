@@ -20,7 +20,15 @@ pub(crate) async fn run(global: &Global, limit: usize) -> anyhow::Result<Exit> {
     }
     let rows: Vec<_> = entries
         .into_iter()
-        .map(|entry| vec![format!("{:.0}", entry.at), entry.actor, entry.action, entry.subject, entry.result])
+        .map(|entry| {
+            vec![
+                format!("{:.0}", entry.at),
+                entry.actor,
+                entry.action,
+                entry.subject,
+                entry.result,
+            ]
+        })
         .collect();
     output::table(&["AT", "WHO", "WHAT", "TO", "RESULT"], &rows);
     Ok(Exit::Ok)

@@ -41,8 +41,12 @@ fn redact(table: &mut Table) {
 
 /// `scheme://user:password@host` with the password replaced.
 pub(crate) fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let Some((user, host)) = rest.rsplit_once('@') else { return url.to_owned() };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let Some((user, host)) = rest.rsplit_once('@') else {
+        return url.to_owned();
+    };
     let user = user.split_once(':').map_or(user, |(user, _)| user);
     format!("{scheme}://{user}:***@{host}")
 }
@@ -53,7 +57,10 @@ mod tests {
 
     #[test]
     fn a_password_is_never_shown() {
-        assert_eq!(without_password("smtp://u:p@ss@host:25?tls=none"), "smtp://u:***@host:25?tls=none");
+        assert_eq!(
+            without_password("smtp://u:p@ss@host:25?tls=none"),
+            "smtp://u:***@host:25?tls=none"
+        );
         assert_eq!(without_password("smtp://host:25"), "smtp://host:25");
         assert_eq!(without_password("sqlite:data/x.db"), "sqlite:data/x.db");
     }

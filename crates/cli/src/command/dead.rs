@@ -8,14 +8,20 @@ use serde_json::json;
 use super::emails;
 use crate::arguments::{DeadCommand, Global, Which};
 use crate::exit::Exit;
-use crate::wiring::{self, Desk};
 use crate::output;
+use crate::wiring::{self, Desk};
 
 pub(crate) async fn run(global: &Global, command: DeadCommand) -> anyhow::Result<Exit> {
     let desk = wiring::open_desk(global)?;
     match command {
-        DeadCommand::List { fingerprint, filter } => {
-            let filter = EmailFilter { fingerprint, ..emails::filter_of(filter, vec![Status::Dead]) };
+        DeadCommand::List {
+            fingerprint,
+            filter,
+        } => {
+            let filter = EmailFilter {
+                fingerprint,
+                ..emails::filter_of(filter, vec![Status::Dead])
+            };
             emails::list(global, &desk, filter).await
         }
         DeadCommand::Show { id } => emails::show(global, &desk, id).await,
@@ -27,7 +33,11 @@ pub(crate) async fn run(global: &Global, command: DeadCommand) -> anyhow::Result
 }
 
 async fn act(global: &Global, desk: &Desk, which: Which, action: Action) -> anyhow::Result<Exit> {
-    let ids = if which.ids.is_empty() { matching(desk, which.fingerprint).await? } else { which.ids };
+    let ids = if which.ids.is_empty() {
+        matching(desk, which.fingerprint).await?
+    } else {
+        which.ids
+    };
     if ids.is_empty() {
         output::error("There are no such dead letters.");
         return Ok(Exit::Ok);
@@ -69,7 +79,12 @@ async fn groups(global: &Global, desk: &Desk) -> anyhow::Result<Exit> {
         .into_iter()
         .map(|group| {
             let last = format!("{:.0}", group.last_seen);
-            vec![group.count.to_string(), last, group.fingerprint, output::short(&group.sample, 70)]
+            vec![
+                group.count.to_string(),
+                last,
+                group.fingerprint,
+                output::short(&group.sample, 70),
+            ]
         })
         .collect();
     output::table(&["COUNT", "LAST SEEN", "FINGERPRINT", "SAMPLE"], &rows);

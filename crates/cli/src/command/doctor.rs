@@ -26,10 +26,18 @@ pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow:
         if global.json {
             output::json(&json!({"check": what, "ok": ok, "detail": text}));
         } else {
-            output::line(&format!("{} {what:<14} {text}", if ok { "ok     " } else { "PROBLEM" }));
+            output::line(&format!(
+                "{} {what:<14} {text}",
+                if ok { "ok     " } else { "PROBLEM" }
+            ));
         }
     };
-    tell("configuration", Ok(loaded.file.map_or("defaults".into(), |file| file.display().to_string())));
+    tell(
+        "configuration",
+        Ok(loaded
+            .file
+            .map_or("defaults".into(), |file| file.display().to_string())),
+    );
     let settings = loaded.settings;
     let store = match wiring::open_store(&settings) {
         Ok(store) => store,
@@ -39,12 +47,26 @@ pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow:
         }
     };
     let database = store.check().await.map_err(|error| error.to_string());
-    tell("database", database.map(|()| settings.sqlite_path().map_or(String::new(), |path| path.display().to_string())));
+    tell(
+        "database",
+        database.map(|()| {
+            settings
+                .sqlite_path()
+                .map_or(String::new(), |path| path.display().to_string())
+        }),
+    );
     let violations = store.verify(&[], &settings.policies()?.budgets()).await?;
-    tell("promises", match violations.first() {
-        None => Ok("every promise holds".into()),
-        Some(first) => Err(format!("{} broken, the first: {}; run `posthaste verify`", violations.len(), first.detail)),
-    });
+    tell(
+        "promises",
+        match violations.first() {
+            None => Ok("every promise holds".into()),
+            Some(first) => Err(format!(
+                "{} broken, the first: {}; run `posthaste verify`",
+                violations.len(),
+                first.detail
+            )),
+        },
+    );
     match wiring::build_transport(&settings, &store) {
         Ok(transport) => tell(transport.name(), transport.check().await),
         Err(error) => tell("smtp", Err(format!("{error:#}"))),
@@ -52,10 +74,20 @@ pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow:
     Ok(if healthy { Exit::Ok } else { Exit::Failure })
 }
 
-fn classify(global: &Global, classifier: &Classifier, reply: &str, stage: &str) -> anyhow::Result<Exit> {
-    let stage: Stage = stage.parse().map_err(|error| UsageError(format!("--stage: {error}")))?;
-    let parsed = Reply::parse_line(reply)
-        .ok_or_else(|| UsageError(format!("--classify: `{reply}` is not a reply; write it as in \"550 5.1.1 No such user\"")))?;
+fn classify(
+    global: &Global,
+    classifier: &Classifier,
+    reply: &str,
+    stage: &str,
+) -> anyhow::Result<Exit> {
+    let stage: Stage = stage
+        .parse()
+        .map_err(|error| UsageError(format!("--stage: {error}")))?;
+    let parsed = Reply::parse_line(reply).ok_or_else(|| {
+        UsageError(format!(
+            "--classify: `{reply}` is not a reply; write it as in \"550 5.1.1 No such user\""
+        ))
+    })?;
     let verdict = classifier.classify(&Failure::new(stage, Cause::Reply(parsed)));
     let next = match verdict.outcome {
         Outcome::Transient => "tried again by its retry policy",
@@ -70,12 +102,18 @@ fn classify(global: &Global, classifier: &Classifier, reply: &str, stage: &str) 
         return Ok(Exit::Ok);
     }
     output::line(&format!("Rule       {}", verdict.rule));
-    output::line(&format!("Verdict    {}, {}, fault of the {}", verdict.outcome, verdict.certainty, verdict.fault));
+    output::line(&format!(
+        "Verdict    {}, {}, fault of the {}",
+        verdict.outcome, verdict.certainty, verdict.fault
+    ));
     if let Some(reason) = verdict.dead_reason {
         output::line(&format!("Reason     {reason}"));
     }
     if let Some(floor) = verdict.floor {
-        output::line(&format!("Not before {} s from now: the server asks for it", floor.as_secs()));
+        output::line(&format!(
+            "Not before {} s from now: the server asks for it",
+            floor.as_secs()
+        ));
     }
     output::line(&format!("Next       the email is {next}"));
     Ok(Exit::Ok)

@@ -12,23 +12,47 @@ use crate::{output, view};
 pub(crate) async fn run(global: &Global, command: EmailsCommand) -> anyhow::Result<Exit> {
     let desk = wiring::open_desk(global)?;
     match command {
-        EmailsCommand::List { status, filter } => list(global, &desk, filter_of(filter, status)).await,
+        EmailsCommand::List { status, filter } => {
+            list(global, &desk, filter_of(filter, status)).await
+        }
         EmailsCommand::Show { id } => show(global, &desk, id).await,
         EmailsCommand::Cancel { ids } => act(global, &desk, ids, Action::Cancel).await,
         EmailsCommand::Retry { ids } => act(global, &desk, ids, Action::Retry).await,
-        EmailsCommand::Resolve { id, resolution } => act(global, &desk, vec![id], Action::Resolve(resolution)).await,
+        EmailsCommand::Resolve { id, resolution } => {
+            act(global, &desk, vec![id], Action::Resolve(resolution)).await
+        }
         EmailsCommand::Erase { ids } => act(global, &desk, ids, Action::Erase).await,
     }
 }
 
 /// The filter that the flags describe.
 pub(crate) fn filter_of(arguments: ListArguments, statuses: Vec<Status>) -> EmailFilter {
-    let ListArguments { to, template, q, since, limit, after } = arguments;
-    EmailFilter { statuses, to, template, q, since, limit, after, ..EmailFilter::default() }
+    let ListArguments {
+        to,
+        template,
+        q,
+        since,
+        limit,
+        after,
+    } = arguments;
+    EmailFilter {
+        statuses,
+        to,
+        template,
+        q,
+        since,
+        limit,
+        after,
+        ..EmailFilter::default()
+    }
 }
 
 /// Lists emails.
-pub(crate) async fn list(global: &Global, desk: &Desk, filter: EmailFilter) -> anyhow::Result<Exit> {
+pub(crate) async fn list(
+    global: &Global,
+    desk: &Desk,
+    filter: EmailFilter,
+) -> anyhow::Result<Exit> {
     let page = desk.operator.list(filter).await?;
     if global.json {
         for email in &page.emails {
@@ -58,8 +82,16 @@ pub(crate) async fn show(global: &Global, desk: &Desk, id: EmailId) -> anyhow::R
 }
 
 /// Acts on emails and tells what came of each.
-pub(crate) async fn act(global: &Global, desk: &Desk, ids: Vec<EmailId>, action: Action) -> anyhow::Result<Exit> {
-    let acted = desk.operator.act_on(ids.clone(), action, &desk.actor).await?;
+pub(crate) async fn act(
+    global: &Global,
+    desk: &Desk,
+    ids: Vec<EmailId>,
+    action: Action,
+) -> anyhow::Result<Exit> {
+    let acted = desk
+        .operator
+        .act_on(ids.clone(), action, &desk.actor)
+        .await?;
     let mut failed = 0;
     let mut missing = 0;
     for (id, acted) in ids.iter().zip(&acted) {

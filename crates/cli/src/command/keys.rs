@@ -10,14 +10,30 @@ use crate::{output, wiring};
 pub(crate) async fn run(global: &Global, command: KeysCommand) -> anyhow::Result<Exit> {
     let desk = wiring::open_desk(global)?;
     match command {
-        KeysCommand::Create { name, owner, scopes, from_addresses } => {
-            let new = NewKey { name, owner, scopes, from_addresses };
-            let (key, secret) = desk.access.create(new, &desk.actor).await.map_err(|error| match error {
-                posthaste_engine::access::KeyError::Store(error) => anyhow::Error::from(error),
-                error => UsageError(error.to_string()).into(),
-            })?;
+        KeysCommand::Create {
+            name,
+            owner,
+            scopes,
+            from_addresses,
+        } => {
+            let new = NewKey {
+                name,
+                owner,
+                scopes,
+                from_addresses,
+            };
+            let (key, secret) = desk
+                .access
+                .create(new, &desk.actor)
+                .await
+                .map_err(|error| match error {
+                    posthaste_engine::access::KeyError::Store(error) => anyhow::Error::from(error),
+                    error => UsageError(error.to_string()).into(),
+                })?;
             if global.json {
-                output::json(&json!({"id": key.id, "key": secret, "owner": key.owner, "scopes": key.scopes}));
+                output::json(
+                    &json!({"id": key.id, "key": secret, "owner": key.owner, "scopes": key.scopes}),
+                );
             } else {
                 output::line(&secret);
                 output::error(&format!(
@@ -31,7 +47,9 @@ pub(crate) async fn run(global: &Global, command: KeysCommand) -> anyhow::Result
         KeysCommand::List => list(global, desk.access.keys().await?),
         KeysCommand::Revoke { id } => {
             if !desk.access.revoke(&id, &desk.actor).await? {
-                output::error(&format!("There is no key {id}; `posthaste keys list` shows all."));
+                output::error(&format!(
+                    "There is no key {id}; `posthaste keys list` shows all."
+                ));
                 return Ok(Exit::NotFound);
             }
             output::line(&format!("Key {id} is revoked."));
@@ -53,9 +71,21 @@ fn list(global: &Global, keys: Vec<posthaste_core::port::ApiKey>) {
     let rows: Vec<_> = keys
         .into_iter()
         .map(|key| {
-            let state = key.revoked_at.map_or_else(|| "active".to_owned(), |at| format!("revoked {at:.0}"));
-            vec![key.id, key.name, key.owner, key.scopes.join(","), format!("{:.0}", key.created_at), state]
+            let state = key
+                .revoked_at
+                .map_or_else(|| "active".to_owned(), |at| format!("revoked {at:.0}"));
+            vec![
+                key.id,
+                key.name,
+                key.owner,
+                key.scopes.join(","),
+                format!("{:.0}", key.created_at),
+                state,
+            ]
         })
         .collect();
-    output::table(&["ID", "NAME", "OWNER", "SCOPES", "CREATED", "STATE"], &rows);
+    output::table(
+        &["ID", "NAME", "OWNER", "SCOPES", "CREATED", "STATE"],
+        &rows,
+    );
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use base64::Engine as _;
-use posthaste_engine::intake::{AttachmentRequest, EmailRequest, PolicyRequest, Refused, Submitter, Taken};
+use posthaste_engine::intake::{
+    AttachmentRequest, EmailRequest, PolicyRequest, Refused, Submitter, Taken,
+};
 use serde_json::json;
 
 use crate::arguments::{Global, SendArguments};
@@ -16,13 +18,19 @@ pub(crate) async fn run(global: &Global, arguments: SendArguments) -> anyhow::Re
     let owner = arguments.owner.clone();
     let request = request_of(arguments)?;
     let desk = wiring::open_desk(global)?;
-    let submitter = Submitter { owner, from_addresses: Vec::new() };
+    let submitter = Submitter {
+        owner,
+        from_addresses: Vec::new(),
+    };
     let taken = desk.intake.take(&submitter, vec![request]).await.pop();
     let (id, status, repeated) = match taken.context("the email was not taken")? {
         Ok(Taken::Accepted { id, .. }) => (id, "pending", false),
         Ok(Taken::Replayed { id, status, .. }) => (id, status.as_str(), true),
         Err(Refused::Invalid(errors)) => {
-            let all: Vec<_> = errors.iter().map(|error| format!("{} {}", error.field, error.message)).collect();
+            let all: Vec<_> = errors
+                .iter()
+                .map(|error| format!("{} {}", error.field, error.message))
+                .collect();
             return Err(UsageError(all.join("\n           ")).into());
         }
         Err(Refused::Store(error)) => return Err(error.into()),
@@ -32,8 +40,14 @@ pub(crate) async fn run(global: &Global, arguments: SendArguments) -> anyhow::Re
         output::json(&json!({"id": id, "status": status, "replayed": repeated}));
     } else {
         output::line(&id.to_string());
-        let news = if repeated { "was accepted before and is" } else { "is safe and" };
-        output::error(&format!("The email {news} {status}. `posthaste emails show {id}` follows it."));
+        let news = if repeated {
+            "was accepted before and is"
+        } else {
+            "is safe and"
+        };
+        output::error(&format!(
+            "The email {news} {status}. `posthaste emails show {id}` follows it."
+        ));
     }
     Ok(Exit::Ok)
 }
@@ -42,12 +56,18 @@ fn request_of(arguments: SendArguments) -> anyhow::Result<EmailRequest> {
     let text = match arguments.text.as_deref() {
         Some("-") => {
             let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).context("cannot read the text from standard input")?;
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context("cannot read the text from standard input")?;
             Some(text)
         }
         _ => arguments.text,
     };
-    let attachments = arguments.attach.iter().map(|path| attachment_of(path)).collect::<anyhow::Result<_>>()?;
+    let attachments = arguments
+        .attach
+        .iter()
+        .map(|path| attachment_of(path))
+        .collect::<anyhow::Result<_>>()?;
     Ok(EmailRequest {
         message_key: arguments.key,
         from: arguments.from,
@@ -68,7 +88,11 @@ fn request_of(arguments: SendArguments) -> anyhow::Result<EmailRequest> {
 fn attachment_of(path: &Path) -> anyhow::Result<AttachmentRequest> {
     let content = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(AttachmentRequest {
-        filename: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        filename: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
         content: base64::engine::general_purpose::STANDARD.encode(content),
         ..AttachmentRequest::default()
     })

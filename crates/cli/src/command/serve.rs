@@ -41,7 +41,7 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
             registry: Arc::new(registry),
             transport: Arc::clone(&engine.transport),
             limits: Limits {
-                in_flight: settings.server.max_in_flight,
+                in_flight_requests: settings.server.max_in_flight,
                 request_timeout: settings.server.request_timeout.0,
                 ..Limits::default()
             },
@@ -62,7 +62,10 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     Ok(Exit::Ok)
 }
 
-async fn listen(settings: &Settings, store: &posthaste_core::port::SharedStore) -> anyhow::Result<TcpListener> {
+async fn listen(
+    settings: &Settings,
+    store: &posthaste_core::port::SharedStore,
+) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::new(settings.server.host, settings.server.port);
     let has_keys = !store.keys().await?.is_empty();
     if let Some(refusal) = posthaste_server::refuses_to_listen(address, has_keys) {
@@ -108,7 +111,10 @@ fn welcome(settings: &Settings, address: SocketAddr, transport: &str) {
         "capture" => "to the dev inbox; set SMTP_URL to send it for real".to_owned(),
         _ => format!("to {}", super::config::without_password(&settings.smtp.url)),
     };
-    let database = settings.sqlite_path().map(|path| path.display().to_string()).unwrap_or_default();
+    let database = settings
+        .sqlite_path()
+        .map(|path| path.display().to_string())
+        .unwrap_or_default();
     output::line(&format!(
         "Posthaste {version} is ready.
 

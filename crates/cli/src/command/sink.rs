@@ -10,7 +10,12 @@ pub(crate) async fn run(global: &Global, arguments: SinkArguments) -> anyhow::Re
     if arguments.help_recipients {
         let rows: Vec<_> = behaviours()
             .iter()
-            .map(|behaviour| vec![format!("{}@", behaviour.pattern), behaviour.description.to_owned()])
+            .map(|behaviour| {
+                vec![
+                    format!("{}@", behaviour.pattern),
+                    behaviour.description.to_owned(),
+                ]
+            })
             .collect();
         output::table(&["RECIPIENT", "WHAT HAPPENS"], &rows);
         return Ok(Exit::Ok);

@@ -19,8 +19,10 @@ pub(crate) async fn run(global: &Global, ledger: Option<&Path>) -> anyhow::Resul
     let violations = desk.operator.verify(&ledger).await?;
     let statistics = desk.operator.statistics().await?;
     if global.json {
-        let found: Vec<_> =
-            violations.iter().map(|v| json!({"invariant": v.invariant, "detail": v.detail})).collect();
+        let found: Vec<_> = violations
+            .iter()
+            .map(|v| json!({"invariant": v.invariant, "detail": v.detail}))
+            .collect();
         output::json(&json!({
             "ok": violations.is_empty(), "accepted": statistics.accepted, "pruned": statistics.pruned,
             "ledger": ledger.len(), "violations": found,
@@ -40,19 +42,28 @@ pub(crate) async fn run(global: &Global, ledger: Option<&Path>) -> anyhow::Resul
             ledger.len()
         ));
     }
-    Ok(if violations.is_empty() { Exit::Ok } else { Exit::Failure })
+    Ok(if violations.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Failure
+    })
 }
 
 /// One id per line; empty lines and lines that start with # are passed over.
 fn read_ledger(path: &Path) -> anyhow::Result<Vec<EmailId>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     text.lines()
         .enumerate()
         .map(|(number, line)| (number + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
         .map(|(number, line)| {
             line.parse().map_err(|_| {
-                UsageError(format!("{}:{number}: `{line}` is not an id", path.display())).into()
+                UsageError(format!(
+                    "{}:{number}: `{line}` is not an id",
+                    path.display()
+                ))
+                .into()
             })
         })
         .collect()

@@ -46,7 +46,10 @@ pub(crate) struct ConfigError {
 
 impl ConfigError {
     pub(super) fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { place: place.into(), message: message.into() }
+        Self {
+            place: place.into(),
+            message: message.into(),
+        }
     }
 }
 
@@ -73,14 +76,22 @@ pub(crate) struct Loaded {
 }
 
 /// Loads the configuration from all places.
-pub(crate) fn load(overrides: &Overrides, environment: &BTreeMap<String, String>) -> Result<Loaded, ConfigError> {
-    let defaults: Table = DEFAULTS.parse().map_err(|error| ConfigError::new("config.default.toml", format!("{error}")))?;
+pub(crate) fn load(
+    overrides: &Overrides,
+    environment: &BTreeMap<String, String>,
+) -> Result<Loaded, ConfigError> {
+    let defaults: Table = DEFAULTS
+        .parse()
+        .map_err(|error| ConfigError::new("config.default.toml", format!("{error}")))?;
     let mut table = defaults.clone();
     let file = find_file(overrides)?;
     if let Some(path) = &file {
         let place = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::new(&place, error.to_string()))?;
-        let written: Table = text.parse().map_err(|error| ConfigError::new(&place, format!("{error}")))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::new(&place, error.to_string()))?;
+        let written: Table = text
+            .parse()
+            .map_err(|error| ConfigError::new(&place, format!("{error}")))?;
         check_known(&place, "", &written, &defaults)?;
         merge(&mut table, written);
     }
@@ -88,35 +99,73 @@ pub(crate) fn load(overrides: &Overrides, environment: &BTreeMap<String, String>
         set(&mut table, &path, value, &place)?;
     }
     if let Some(data_dir) = &overrides.data_dir {
-        set(&mut table, "service.data_dir", Value::String(data_dir.display().to_string()), "--data-dir")?;
+        set(
+            &mut table,
+            "service.data_dir",
+            Value::String(data_dir.display().to_string()),
+            "--data-dir",
+        )?;
     }
     if let Some(listen) = overrides.listen {
-        set(&mut table, "server.host", Value::String(listen.ip().to_string()), "--listen")?;
-        set(&mut table, "server.port", Value::Integer(listen.port().into()), "--listen")?;
+        set(
+            &mut table,
+            "server.host",
+            Value::String(listen.ip().to_string()),
+            "--listen",
+        )?;
+        set(
+            &mut table,
+            "server.port",
+            Value::Integer(listen.port().into()),
+            "--listen",
+        )?;
     }
     let settings = Settings::deserialize(table.clone())
         .map_err(|error| ConfigError::new("configuration", error.to_string().trim().to_owned()))?;
     settings.validate()?;
-    Ok(Loaded { settings, file, table })
+    Ok(Loaded {
+        settings,
+        file,
+        table,
+    })
 }
 
 fn find_file(overrides: &Overrides) -> Result<Option<PathBuf>, ConfigError> {
     match &overrides.file {
         Some(path) if path.is_file() => Ok(Some(path.clone())),
-        Some(path) => Err(ConfigError::new("--config", format!("there is no file {}", path.display()))),
+        Some(path) => Err(ConfigError::new(
+            "--config",
+            format!("there is no file {}", path.display()),
+        )),
         None => Ok(Some(PathBuf::from(FILE)).filter(|path| path.is_file())),
     }
 }
 
 /// Refuses keys that are not in the defaults, naming the one that was probably meant.
-fn check_known(place: &str, section: &str, written: &Table, defaults: &Table) -> Result<(), ConfigError> {
+fn check_known(
+    place: &str,
+    section: &str,
+    written: &Table,
+    defaults: &Table,
+) -> Result<(), ConfigError> {
     for (key, value) in written {
-        let path = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
+        let path = if section.is_empty() {
+            key.clone()
+        } else {
+            format!("{section}.{key}")
+        };
         let Some(default) = defaults.get(key) else {
-            return Err(unknown(place, &path, key, defaults.keys().map(String::as_str)));
+            return Err(unknown(
+                place,
+                &path,
+                key,
+                defaults.keys().map(String::as_str),
+            ));
         };
         match (value, default) {
-            (Value::Table(inner), Value::Table(known)) if !OPEN_SECTIONS.contains(&path.as_str()) => {
+            (Value::Table(inner), Value::Table(known))
+                if !OPEN_SECTIONS.contains(&path.as_str()) =>
+            {
                 check_known(place, &path, inner, known)?;
             }
             (Value::Table(_), Value::Table(_)) => {}
@@ -130,7 +179,12 @@ fn check_known(place: &str, section: &str, written: &Table, defaults: &Table) ->
     Ok(())
 }
 
-fn unknown<'a>(place: &str, path: &str, key: &str, known: impl Iterator<Item = &'a str>) -> ConfigError {
+fn unknown<'a>(
+    place: &str,
+    path: &str,
+    key: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> ConfigError {
     let hint = match nearest(key, known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`posthaste config show` lists every option".to_owned(),
@@ -177,14 +231,29 @@ fn from_environment(
                 Shape::Plain => text,
                 Shape::Seconds => format!("{text}s"),
             };
-            found.push((path.to_owned(), place.clone(), typed(&place, &text, lookup(defaults, path))?));
+            found.push((
+                path.to_owned(),
+                place.clone(),
+                typed(&place, &text, lookup(defaults, path))?,
+            ));
         }
     }
     for variable in environment.keys() {
-        let Some(name) = variable.strip_prefix(PREFIX).filter(|name| name.contains("__")) else { continue };
-        let path = name.strip_suffix("_FILE").unwrap_or(name).to_lowercase().replace("__", ".");
+        let Some(name) = variable
+            .strip_prefix(PREFIX)
+            .filter(|name| name.contains("__"))
+        else {
+            continue;
+        };
+        let path = name
+            .strip_suffix("_FILE")
+            .unwrap_or(name)
+            .to_lowercase()
+            .replace("__", ".");
         let default = lookup(defaults, &path);
-        let open = OPEN_SECTIONS.iter().any(|section| path.starts_with(&format!("{section}.")));
+        let open = OPEN_SECTIONS
+            .iter()
+            .any(|section| path.starts_with(&format!("{section}.")));
         if default.is_none() && !open {
             let all = paths(defaults);
             let known = all.iter().map(String::as_str);
@@ -207,7 +276,9 @@ fn variable_or_file(
         return Ok(Some((variable.to_owned(), text.clone())));
     }
     let twin = format!("{variable}_FILE");
-    let Some(path) = environment.get(&twin) else { return Ok(None) };
+    let Some(path) = environment.get(&twin) else {
+        return Ok(None);
+    };
     let text = std::fs::read_to_string(Path::new(path))
         .map_err(|error| ConfigError::new(&twin, format!("{path} cannot be read: {error}")))?;
     Ok(Some((twin, text.trim_end().to_owned())))
@@ -215,19 +286,42 @@ fn variable_or_file(
 
 /// Reads a variable's text as the kind of value that its option has.
 fn typed(place: &str, text: &str, default: Option<&Value>) -> Result<Value, ConfigError> {
-    let invalid = |default: &Value| ConfigError::new(place, format!("`{text}` is not {}", kind(default)));
+    let invalid =
+        |default: &Value| ConfigError::new(place, format!("`{text}` is not {}", kind(default)));
     match default {
-        Some(default @ Value::Integer(_)) => text.trim().parse().map(Value::Integer).map_err(|_| invalid(default)),
-        Some(default @ Value::Float(_)) => text.trim().parse().map(Value::Float).map_err(|_| invalid(default)),
-        Some(default @ Value::Boolean(_)) => text.trim().parse().map(Value::Boolean).map_err(|_| invalid(default)),
+        Some(default @ Value::Integer(_)) => text
+            .trim()
+            .parse()
+            .map(Value::Integer)
+            .map_err(|_| invalid(default)),
+        Some(default @ Value::Float(_)) => text
+            .trim()
+            .parse()
+            .map(Value::Float)
+            .map_err(|_| invalid(default)),
+        Some(default @ Value::Boolean(_)) => text
+            .trim()
+            .parse()
+            .map(Value::Boolean)
+            .map_err(|_| invalid(default)),
         Some(Value::Array(_)) if !text.trim_start().starts_with('[') => {
-            let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-            Ok(Value::Array(entries.map(|entry| Value::String(entry.to_owned())).collect()))
+            let entries = text
+                .split(',')
+                .map(str::trim)
+                .filter(|entry| !entry.is_empty());
+            Ok(Value::Array(
+                entries
+                    .map(|entry| Value::String(entry.to_owned()))
+                    .collect(),
+            ))
         }
         Some(Value::String(_)) => Ok(Value::String(text.to_owned())),
         // A list in TOML, or a value of one of the user's own sections.
         _ => {
-            let parsed = format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
+            let parsed = format!("value = {text}")
+                .parse::<Table>()
+                .ok()
+                .and_then(|mut table| table.remove("value"));
             Ok(parsed.unwrap_or_else(|| Value::String(text.to_owned())))
         }
     }
@@ -257,7 +351,12 @@ fn set(table: &mut Table, path: &str, value: Value, place: &str) -> Result<(), C
             .entry(key)
             .or_insert_with(|| Value::Table(Table::new()))
             .as_table_mut()
-            .ok_or_else(|| ConfigError::new(place, format!("`{path}` is inside something that is no section")))?;
+            .ok_or_else(|| {
+                ConfigError::new(
+                    place,
+                    format!("`{path}` is inside something that is no section"),
+                )
+            })?;
     }
     inner.insert(last.to_owned(), value);
     Ok(())
@@ -271,21 +370,41 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("posthaste.toml");
         std::fs::write(&file, text).unwrap();
-        let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        load(&Overrides { file: Some(file), ..Overrides::default() }, &environment)
+        let environment = environment
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        load(
+            &Overrides {
+                file: Some(file),
+                ..Overrides::default()
+            },
+            &environment,
+        )
     }
 
     #[test]
     fn the_defaults_are_valid_and_complete() {
         let loaded = load_with("", &[]).unwrap();
         assert_eq!(loaded.settings.server.port, 8086);
-        assert_eq!(loaded.settings.policies().unwrap().budgets().by_name["email"], 8);
+        assert_eq!(
+            loaded.settings.policies().unwrap().budgets().by_name["email"],
+            8
+        );
     }
 
     #[test]
     fn environment_beats_file_beats_default() {
         let text = "[retry]\nmax_attempts = 5\n[sender]\nconnections = 7\n";
-        let loaded = load_with(text, &[("MAX_ATTEMPTS", "3"), ("BACKOFF_SCHEDULE", "1s, 2s"), ("LEASE_SECONDS", "9")]).unwrap();
+        let loaded = load_with(
+            text,
+            &[
+                ("MAX_ATTEMPTS", "3"),
+                ("BACKOFF_SCHEDULE", "1s, 2s"),
+                ("LEASE_SECONDS", "9"),
+            ],
+        )
+        .unwrap();
         assert_eq!(loaded.settings.retry.max_attempts, 3);
         assert_eq!(loaded.settings.sender.connections, 7);
         assert_eq!(loaded.settings.sender.lease.to_string(), "9s");
@@ -295,11 +414,23 @@ mod tests {
 
     #[test]
     fn an_unknown_key_names_the_nearest_known_one() {
-        let error = load_with("[retry]\nmax_atempts = 5\n", &[]).unwrap_err().to_string();
-        assert!(error.contains("retry.max_atempts") && error.contains("`max_attempts`"), "{error}");
-        let error = load_with("", &[("POSTHASTE_SENDER__CONECTIONS", "5")]).unwrap_err().to_string();
-        assert!(error.contains("POSTHASTE_SENDER__CONECTIONS") && error.contains("sender.connections"), "{error}");
-        let error = load_with("", &[("POSTHASTE_SENDER__CONNECTIONS", "many")]).unwrap_err().to_string();
+        let error = load_with("[retry]\nmax_atempts = 5\n", &[])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("retry.max_atempts") && error.contains("`max_attempts`"),
+            "{error}"
+        );
+        let error = load_with("", &[("POSTHASTE_SENDER__CONECTIONS", "5")])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("POSTHASTE_SENDER__CONECTIONS") && error.contains("sender.connections"),
+            "{error}"
+        );
+        let error = load_with("", &[("POSTHASTE_SENDER__CONNECTIONS", "many")])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("`many` is not a whole number"), "{error}");
     }
 
@@ -315,9 +446,23 @@ mod tests {
     #[test]
     fn own_policies_are_read_and_checked() {
         let text = "[policy.invoices]\nmax_attempts = 20\nbackoff = { base = \"1m\" }\n";
-        let loaded = load_with(text, &[("POSTHASTE_POLICY__INVOICES__ON_UNKNOWN", "hold")]).unwrap();
-        assert_eq!(loaded.settings.policies().unwrap().get("invoices").unwrap().max_attempts, 20);
-        let error = load_with("[policy.x]\nmax_attempts = 0\nbackoff = { base = \"1m\" }\n", &[]).unwrap_err();
+        let loaded =
+            load_with(text, &[("POSTHASTE_POLICY__INVOICES__ON_UNKNOWN", "hold")]).unwrap();
+        assert_eq!(
+            loaded
+                .settings
+                .policies()
+                .unwrap()
+                .get("invoices")
+                .unwrap()
+                .max_attempts,
+            20
+        );
+        let error = load_with(
+            "[policy.x]\nmax_attempts = 0\nbackoff = { base = \"1m\" }\n",
+            &[],
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("max_attempts"), "{error}");
     }
 }

@@ -32,7 +32,10 @@ mod tests {
     #[test]
     fn a_slip_of_the_fingers_is_understood() {
         let known = ["max_attempts", "interval", "schedule", "jitter"];
-        assert_eq!(nearest("max_atempts", known.into_iter()), Some("max_attempts"));
+        assert_eq!(
+            nearest("max_atempts", known.into_iter()),
+            Some("max_attempts")
+        );
         assert_eq!(nearest("shedule", known.into_iter()), Some("schedule"));
         assert_eq!(nearest("zzzzzzzz", known.into_iter()), None);
     }

@@ -137,7 +137,14 @@ pub(crate) enum LogFormat {
 impl Settings {
     /// The retry policies: built in, `[retry]` as `email`, then `[policy.*]`.
     pub(crate) fn policies(&self) -> Result<Policies, ConfigError> {
-        let Retry { max_attempts, schedule, jitter, on_unknown, max_unknown_resends, .. } = self.retry.clone();
+        let Retry {
+            max_attempts,
+            schedule,
+            jitter,
+            on_unknown,
+            max_unknown_resends,
+            ..
+        } = self.retry.clone();
         let email = RetryPolicy {
             max_attempts,
             backoff: Backoff::Schedule { schedule },
@@ -146,10 +153,14 @@ impl Settings {
             max_unknown_resends,
             expire_after: None,
         };
-        email.validate().map_err(|error| ConfigError::new("retry", error.to_string()))?;
+        email
+            .validate()
+            .map_err(|error| ConfigError::new("retry", error.to_string()))?;
         let mut policies = BTreeMap::from([("email".to_owned(), email)]);
         for (name, policy) in &self.policy {
-            policy.validate().map_err(|error| ConfigError::new(format!("policy.{name}"), error.to_string()))?;
+            policy
+                .validate()
+                .map_err(|error| ConfigError::new(format!("policy.{name}"), error.to_string()))?;
             policies.insert(name.clone(), policy.clone());
         }
         Ok(Policies::new(policies))
@@ -158,8 +169,18 @@ impl Settings {
     /// How long to keep what is over.
     #[must_use]
     pub(crate) fn retention(&self) -> Retention {
-        let RetentionSettings { sent, dead, captures, audit } = self.retention;
-        Retention { sent: sent.0, dead: dead.0, captures: captures.0, audit: audit.0 }
+        let RetentionSettings {
+            sent,
+            dead,
+            captures,
+            audit,
+        } = self.retention;
+        Retention {
+            sent: sent.0,
+            dead: dead.0,
+            captures: captures.0,
+            audit: audit.0,
+        }
     }
 
     /// Refuses what is risky or cannot work.
@@ -174,12 +195,26 @@ impl Settings {
         };
         // Leases are renewed three times in their length: less than this leaves no time to.
         at_least("sender.lease", self.sender.lease.0, Duration::from_secs(1))?;
-        at_least("retry.interval", self.retry.interval.0, Duration::from_secs(1))?;
-        at_least("smtp.final_dot_timeout", self.smtp.final_dot_timeout.0, Duration::from_millis(100))?;
+        at_least(
+            "retry.interval",
+            self.retry.interval.0,
+            Duration::from_secs(1),
+        )?;
+        at_least(
+            "smtp.final_dot_timeout",
+            self.smtp.final_dot_timeout.0,
+            Duration::from_millis(100),
+        )?;
         if !(1..=10_000).contains(&self.sender.connections) {
-            return Err(ConfigError::new("sender.connections", "must be from 1 to 10000"));
+            return Err(ConfigError::new(
+                "sender.connections",
+                "must be from 1 to 10000",
+            ));
         }
-        if self.server.max_in_flight == 0 || self.broker.capacity == 0 || self.smtp.messages_per_connection == 0 {
+        if self.server.max_in_flight == 0
+            || self.broker.capacity == 0
+            || self.smtp.messages_per_connection == 0
+        {
             let message = "server.max_in_flight, broker.capacity and smtp.messages_per_connection must be at least 1";
             return Err(ConfigError::new("configuration", message));
         }

@@ -113,7 +113,11 @@ impl Sender {
         });
         // The gate stayed shut: we know that nothing was sent, and it is nobody's failure.
         let lease_lost = |result: &RecipientResult| matches!(result, RecipientResult::Failed(failure) if failure.cause == Cause::LeaseLost);
-        if results.iter().any(lease_lost) { Ended::NothingSent } else { Ended::Answered(results) }
+        if results.iter().any(lease_lost) {
+            Ended::NothingSent
+        } else {
+            Ended::Answered(results)
+        }
     }
 
     fn decide(&self, started: &Started, results: &[RecipientResult]) -> Decision {

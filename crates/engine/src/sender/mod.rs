@@ -132,7 +132,7 @@ impl Sender {
     async fn take_until(self: &Arc<Self>, shutdown: &CancellationToken) {
         let mut looked_at = None::<Instant>;
         while !shutdown.is_cancelled() {
-            let permits = tokio::select! {
+            let mut permits = tokio::select! {
                 permits = self.free_permits() => permits,
                 () = shutdown.cancelled() => return,
             };
@@ -146,6 +146,7 @@ impl Sender {
             tokio::select! {
                 deliveries = self.broker.receive(permits.len()) => {
                     let sender = Arc::clone(self);
+                    permits.truncate(deliveries.len());
                     // Beginning needs a commit; the next tickets need not wait for it.
                     self.tasks.spawn(async move { sender.begin(deliveries, permits).await });
                 }

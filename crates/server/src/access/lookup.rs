@@ -40,12 +40,7 @@ impl<K: PartialEq, V: Clone> Lookups<K, V> {
     }
 
     /// The value for `key`, as it is now. `spread` puts keys that differ into different slots.
-    pub(super) async fn get(
-        &self,
-        spread: usize,
-        key: K,
-        look_up: impl Future<Output = V>,
-    ) -> V {
+    pub(super) async fn get(&self, spread: usize, key: K, look_up: impl Future<Output = V>) -> V {
         let slot = &self.slots[spread % self.slots.len()];
         let number = slot.arrivals.fetch_add(1, Ordering::SeqCst) + 1;
         let mut last = slot.last.lock().await;

@@ -28,7 +28,7 @@ pub(crate) fn why_not_loopback(parts: &Parts) -> Option<&'static str> {
             "this request is not addressed to localhost, 127.0.0.1 or [::1] (see its Host header)",
         );
     }
-    if is_from_other_site(&parts.headers, host) {
+    if is_from_other_site(parts, host) {
         return Some("this request was made by a page of another site (see its Origin header)");
     }
     None
@@ -68,15 +68,17 @@ fn is_loopback_name(host: &str) -> bool {
 }
 
 /// Browsers say which site a request comes from whenever it could change something.
-fn is_from_other_site(headers: &HeaderMap, host: &str) -> bool {
-    let from_other_origin = headers.get_all(ORIGIN).iter().any(|origin| {
+/// A plain link from another site is fine: that site does not get to see what it leads to.
+fn is_from_other_site(parts: &Parts, host: &str) -> bool {
+    let from_other_origin = parts.headers.get_all(ORIGIN).iter().any(|origin| {
         let origin = origin.to_str().unwrap_or_default();
         origin.strip_prefix("http://") != Some(host)
     });
-    let fetched_from_other_site = headers
+    let cross_site = parts
+        .headers
         .get("sec-fetch-site")
         .is_some_and(|site| site == "cross-site");
-    from_other_origin || fetched_from_other_site
+    from_other_origin || (cross_site && !parts.method.is_safe())
 }
 
 #[cfg(test)]
@@ -120,7 +122,11 @@ mod tests {
             ("0.0.0.0:1", false),
             ("192.168.0.1:1", false),
         ] {
-            assert_eq!(is_on_loopback(&address.parse().unwrap()), loopback, "{address}");
+            assert_eq!(
+                is_on_loopback(&address.parse().unwrap()),
+                loopback,
+                "{address}"
+            );
         }
     }
 }

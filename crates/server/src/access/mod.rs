@@ -3,8 +3,8 @@
 //! Handlers name the scope they need in their signature, as `Allowed<Send>`, so that none can
 //! forget to check.
 
-mod loopback;
 mod lookup;
+mod loopback;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use posthaste_core::port::StoreResult;
 use posthaste_engine::{Access, Caller};
 use sha2::{Digest, Sha256};
 
-pub(crate) use self::loopback::{is_on_loopback, why_not_loopback};
 use self::lookup::Lookups;
+pub(crate) use self::loopback::{is_on_loopback, why_not_loopback};
 use crate::app::App;
 use crate::problem::{Kind, Problem};
 
 /// How to make a key, for those who need one.
-const MAKE_A_KEY: &str = "posthaste keys create --name my-app --scope send --scope read";
+pub(crate) const MAKE_A_KEY: &str = "posthaste keys create --name my-app --scope send --scope read";
 
 /// Finds out who is asking.
 pub(crate) struct Doorkeeper {

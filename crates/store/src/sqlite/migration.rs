@@ -10,12 +10,15 @@ const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_email.s
 
 /// Applies what is missing. Several processes may do this at the same time.
 pub(super) fn migrate(connection: &mut Connection) -> StoreResult<()> {
+    // Mostly there is nothing to do. Whoever opens the file beside a server then neither waits
+    // for its writer nor writes anything itself.
+    if version(connection)? == MIGRATIONS.len() {
+        return Ok(());
+    }
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(store_error)?;
-    let seen: usize = transaction
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(store_error)?;
+    let seen = version(&transaction)?;
     if seen > MIGRATIONS.len() {
         return Err(StoreError::Failed(format!(
             "the database has schema version {seen}, this program knows {}: start a newer posthaste",
@@ -29,4 +32,10 @@ pub(super) fn migrate(connection: &mut Connection) -> StoreResult<()> {
         .pragma_update(None, "user_version", MIGRATIONS.len())
         .map_err(store_error)?;
     transaction.commit().map_err(store_error)
+}
+
+fn version(connection: &Connection) -> StoreResult<usize> {
+    connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(store_error)
 }

@@ -172,3 +172,29 @@ fn corrupt(what: impl std::fmt::Display) -> rusqlite::Error {
     let error = StoreError::Failed(format!("unreadable value: {what}"));
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_connection_waits_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path().join("posthaste.db"));
+        let connection = open_connection(&options).unwrap();
+        let synchronous: i64 = connection
+            .pragma_query_value(None, "synchronous", |row| row.get(0))
+            .unwrap();
+        assert_eq!(synchronous, 2, "FULL");
+    }
+
+    #[test]
+    fn what_must_not_be_early_is_rounded_up() {
+        let at = |nanos: i128| Timestamp::from_nanosecond(nanos).unwrap();
+        assert_eq!(rounded_up(at(5_000)), at(5_000));
+        assert_eq!(rounded_up(at(5_001)), at(6_000));
+        assert_eq!(rounded_up(at(5_999)), at(6_000));
+        assert_eq!(rounded_up(at(-5_001)), at(-5_000));
+        assert!(rounded_up(Timestamp::MAX) <= Timestamp::MAX);
+    }
+}

@@ -60,8 +60,8 @@ const CHECKS: [(&str, &str, &str); 8] = [
     (
         "I5",
         "has a lease that is overdue",
-        "SELECT hex(id), 'by ' || (?1 - locked_until) / 1000000 || ' s' FROM email_log
-         WHERE locked_until < ?1",
+        "SELECT hex(id), 'by ' || ((?1 - locked_until) / 1000000) || ' s more than allowed'
+         FROM email_log WHERE locked_until < ?1",
     ),
     (
         "I5",

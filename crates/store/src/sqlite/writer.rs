@@ -262,3 +262,115 @@ fn record_moves(flush: &Flush<'_>) -> rusqlite::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use posthaste_core::port::SystemClock;
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn writer_with(setup: &str) -> (tempfile::TempDir, Writer) {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = Connection::open(folder.path().join("test.db")).unwrap();
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = WAL;
+                 CREATE TABLE item (value BLOB NOT NULL);
+                 CREATE TABLE stat (minute INTEGER, from_status TEXT, to_status TEXT, n INTEGER,
+                     PRIMARY KEY (minute, from_status, to_status));",
+            )
+            .unwrap();
+        connection.execute_batch(setup).unwrap();
+        let writer = Writer::start(connection, Arc::new(SystemClock::start())).unwrap();
+        (folder, writer)
+    }
+
+    /// Inserts an item and counts it, as accepting an email does.
+    fn insert(size: usize) -> impl FnOnce(&mut Flush<'_>) -> rusqlite::Result<()> + Send {
+        move |flush| {
+            flush.execute("INSERT INTO item VALUES (zeroblob(?1))", [size])?;
+            flush.count(None, Some(Status::Pending), 1);
+            Ok(())
+        }
+    }
+
+    /// How many items there are, and how many were counted.
+    async fn books(writer: &Writer) -> (u64, u64) {
+        let sql = "SELECT (SELECT count(*) FROM item), (SELECT coalesce(sum(n), 0) FROM stat)";
+        writer
+            .run(move |flush| flush.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))))
+            .await
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_refuses_what_does_not_fit_and_keeps_the_books() {
+        let (_folder, writer) = writer_with("PRAGMA max_page_count = 40");
+        let sizes = [10, 1_000_000, 20, 2_000_000, 30];
+        let jobs = sizes.map(|size| writer.run(insert(size)));
+        let [a, b, c, d, e] = jobs;
+        let answers = tokio::join!(a, b, c, d, e);
+        let answers = [answers.0, answers.1, answers.2, answers.3, answers.4];
+        for (size, answer) in sizes.iter().zip(&answers) {
+            match answer {
+                Err(StoreError::CannotWrite(_)) => {}
+                Ok(()) => assert!(*size < 1000, "{size} octets do not fit"),
+                other => panic!("{size}: {other:?}"),
+            }
+        }
+        let stored = answers.iter().filter(|answer| answer.is_ok()).count() as u64;
+        assert_eq!(books(&writer).await, (stored, stored));
+        // There is still room for small ones.
+        writer.run(insert(10)).await.unwrap();
+        assert_eq!(books(&writer).await, (stored + 1, stored + 1));
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_is_lost_half_way_takes_nobody_with_it() {
+        let (_folder, writer) = writer_with("");
+        // SQLite may roll back the whole transaction at an error; this does the same.
+        let lose = |flush: &mut Flush<'_>| -> rusqlite::Result<()> {
+            flush.execute_batch("ROLLBACK")?;
+            let error = ffi::Error::new(ffi::SQLITE_FULL);
+            Err(rusqlite::Error::SqliteFailure(error, None))
+        };
+        let nested = move |flush: &mut Flush<'_>| {
+            let before = flush.isolated(insert(1));
+            let lost = flush.isolated(lose);
+            let after = flush.isolated(insert(1));
+            Ok((before, lost, after))
+        };
+        let (before, culprit, after) = tokio::join!(
+            writer.run(insert(10)),
+            writer.run(nested),
+            writer.run(insert(10))
+        );
+        // The one after may have come in time for the same flush, or not.
+        let cannot_write = |error: StoreError| matches!(error, StoreError::CannotWrite(_));
+        assert!(culprit.is_err_and(cannot_write));
+        let mut stored = 0;
+        for answer in [before, after] {
+            match answer {
+                Ok(()) => stored += 1,
+                Err(error) => assert!(cannot_write(error)),
+            }
+        }
+        assert_eq!(books(&writer).await, (stored, stored));
+    }
+
+    #[tokio::test]
+    async fn a_job_that_panics_fails_alone() {
+        let (_folder, writer) = writer_with("");
+        let (before, panicked, after) = tokio::join!(
+            writer.run(insert(10)),
+            writer.run(|flush| -> rusqlite::Result<()> {
+                insert(10)(flush)?;
+                panic!("on purpose, by a test")
+            }),
+            writer.run(insert(10))
+        );
+        assert!(before.is_ok() && panicked.is_err() && after.is_ok());
+        assert_eq!(books(&writer).await, (2, 2));
+    }
+}

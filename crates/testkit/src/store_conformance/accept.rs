@@ -20,8 +20,14 @@ pub async fn an_accepted_email_is_pending_and_due(fixture: &impl StoreFixture) {
     let (id, moment) = scene.timed(scene.accept(email)).await;
 
     let found = scene.find(id).await;
-    assert_eq!((found.owner, found.message_key), (new.owner, new.message_key));
-    assert_eq!((found.template, found.priority), (new.template, new.priority));
+    assert_eq!(
+        (found.owner, found.message_key),
+        (new.owner, new.message_key)
+    );
+    assert_eq!(
+        (found.template, found.priority),
+        (new.template, new.priority)
+    );
     assert_eq!((found.summary, found.metadata), (new.summary, new.metadata));
     assert_eq!((found.policy, found.send_at), (new.policy, None));
     assert_eq!(found.expires_at, new.expires_at);
@@ -30,7 +36,10 @@ pub async fn an_accepted_email_is_pending_and_due(fixture: &impl StoreFixture) {
     let addresses: Vec<_> = found.recipients.into_iter().map(|r| r.address).collect();
     assert_eq!(addresses, new.envelope.recipients);
     moment.is(Some(found.created_at));
-    assert_eq!(scene.store.content(id).await.expect("content"), Some(new.content));
+    assert_eq!(
+        scene.store.content(id).await.expect("content"),
+        Some(new.content)
+    );
 
     let state = found.state;
     assert_eq!((state.status, state.phase), (Status::Pending, Phase::Idle));
@@ -84,7 +93,9 @@ pub async fn the_same_key_with_other_content_conflicts(fixture: &impl StoreFixtu
 pub async fn keys_belong_to_their_owners(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     let billing = scene.accept(an_email("a").owner("billing")).await;
-    let shop = scene.accept(an_email("a").owner("shop").payload("other")).await;
+    let shop = scene
+        .accept(an_email("a").owner("shop").payload("other"))
+        .await;
     assert_eq!(scene.find(billing).await.owner, "billing");
     assert_eq!(scene.find(shop).await.owner, "shop");
     let again = scene.hand_in(an_email("a").owner("billing"), true).await;
@@ -109,10 +120,19 @@ pub async fn one_bad_entry_of_a_batch_spoils_no_other(fixture: &impl StoreFixtur
         panic!("{answers:?}")
     };
     assert!(matches!(a, Ok(Accepted::Created)), "{a:?}");
-    assert!(matches!(b, Ok(Accepted::KeyConflict(id)) if *id == taken), "{b:?}");
-    assert!(matches!(c, Ok(Accepted::Replayed(id, _)) if *id == taken), "{c:?}");
+    assert!(
+        matches!(b, Ok(Accepted::KeyConflict(id)) if *id == taken),
+        "{b:?}"
+    );
+    assert!(
+        matches!(c, Ok(Accepted::Replayed(id, _)) if *id == taken),
+        "{c:?}"
+    );
     assert!(d.is_err(), "an id may be used once: {d:?}");
-    assert!(matches!(e, Ok(Accepted::Replayed(id, _)) if *id == first.id), "{e:?}");
+    assert!(
+        matches!(e, Ok(Accepted::Replayed(id, _)) if *id == first.id),
+        "{e:?}"
+    );
     assert!(matches!(f, Ok(Accepted::Created)), "{f:?}");
     same_ids(
         scene.list(Default::default()).await,

@@ -29,7 +29,8 @@ pub async fn beginning_gives_the_content_and_a_lease(fixture: &impl StoreFixture
     moment.is(Some(started.now));
     let to = started.recipients.iter();
     assert_eq!(
-        to.map(|r| (r.address.clone(), r.status)).collect::<Vec<_>>(),
+        to.map(|r| (r.address.clone(), r.status))
+            .collect::<Vec<_>>(),
         new.envelope
             .recipients
             .into_iter()
@@ -39,7 +40,10 @@ pub async fn beginning_gives_the_content_and_a_lease(fixture: &impl StoreFixture
 
     let state = scene.state(id).await;
     assert_eq!(started.state, state);
-    assert_eq!((state.status, state.phase), (Status::Sending, Phase::Preparing));
+    assert_eq!(
+        (state.status, state.phase),
+        (Status::Sending, Phase::Preparing)
+    );
     assert_eq!((state.attempt_number, state.attempt_count), (1, 0));
     assert_eq!(state.lease_token, started.lease.token);
     assert_eq!(state.worker.as_deref(), Some(WORKER));
@@ -139,7 +143,10 @@ pub async fn a_batch_is_answered_in_its_order(fixture: &impl StoreFixture) {
     for (id, begun) in ids[..3].iter().zip(&begun) {
         assert!(matches!(begun, Begun::Started(started) if started.lease.id == *id));
     }
-    assert!(matches!(begun[3], Begun::Refused(Refusal::AlreadyFinished(_))));
+    assert!(matches!(
+        begun[3],
+        Begun::Refused(Refusal::AlreadyFinished(_))
+    ));
     assert!(matches!(begun[4], Begun::NotFound));
     scene
         .assert_counted(&[(Status::Sending, 3), (Status::Sent, 1)])

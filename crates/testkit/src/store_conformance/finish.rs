@@ -10,9 +10,7 @@ use posthaste_core::status::{DeadReason, Outcome, Phase, Status};
 
 use super::StoreFixture;
 use super::scene::{HOUR, Scene, TRANSPORT, WORKER};
-use crate::{
-    an_email, dead, exhausted, sent, transient, unknown_hold, unknown_resend,
-};
+use crate::{an_email, dead, exhausted, sent, transient, unknown_hold, unknown_resend};
 
 pub async fn an_accepted_email_is_sent(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
@@ -82,7 +80,10 @@ pub async fn a_permanent_failure_is_dead(fixture: &impl StoreFixture) {
     assert_eq!(finished, Ok(state.clone()));
     assert_eq!((state.status, state.attempt_count), (Status::Dead, 1));
     assert_eq!(state.dead_reason, Some(DeadReason::HardBounce));
-    assert_eq!(state.fingerprint, Some(fingerprint("550 5.1.1 No such user")));
+    assert_eq!(
+        state.fingerprint,
+        Some(fingerprint("550 5.1.1 No such user"))
+    );
     assert_eq!((state.next_attempt_at, state.locked_until), (None, None));
     moment.is(state.finished_at);
     assert_eq!(scene.outcomes(id).await, [(1, Outcome::Permanent)]);
@@ -91,7 +92,9 @@ pub async fn a_permanent_failure_is_dead(fixture: &impl StoreFixture) {
 
 pub async fn the_last_transient_failure_is_dead(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
-    let id = scene.ended(an_email("a").max_attempts(2), transient(HOUR)).await;
+    let id = scene
+        .ended(an_email("a").max_attempts(2), transient(HOUR))
+        .await;
     scene.advance(HOUR).await;
     scene.schedule().await;
     let state = scene.attempt(id, exhausted()).await;
@@ -174,7 +177,10 @@ pub async fn a_finish_with_another_token_changes_nothing(fixture: &impl StoreFix
         }
     }
     let after = scene.find(id).await;
-    assert_eq!((after.state, after.attempts), (before.state, before.attempts));
+    assert_eq!(
+        (after.state, after.attempts),
+        (before.state, before.attempts)
+    );
     scene.assert_counted(&[(Status::Sending, 1)]).await;
 }
 
@@ -187,8 +193,15 @@ pub async fn an_attempt_is_finished_once(fixture: &impl StoreFixture) {
     ] {
         let id = scene.accept(an_email(key)).await;
         let lease = scene.begin(id).await.lease;
-        let state = scene.finish(lease, first).await.expect("a lease that holds");
-        for second in [transient(2 * HOUR), dead(DeadReason::Expired), unknown_hold()] {
+        let state = scene
+            .finish(lease, first)
+            .await
+            .expect("a lease that holds");
+        for second in [
+            transient(2 * HOUR),
+            dead(DeadReason::Expired),
+            unknown_hold(),
+        ] {
             let finished = scene.finish(lease, second).await;
             assert_eq!(finished, Err(Refusal::StaleToken), "{key}");
         }

@@ -23,10 +23,16 @@ pub async fn a_late_sent_settles_an_unknown_fate(fixture: &impl StoreFixture) {
     moment.is(state.sent_at);
     let attempts = scene.find(id).await.attempts;
     assert_eq!(attempts.len(), 1);
-    assert_eq!((attempts[0].number, attempts[0].outcome), (1, Outcome::Sent));
+    assert_eq!(
+        (attempts[0].number, attempts[0].outcome),
+        (1, Outcome::Sent)
+    );
     assert_eq!(attempts[0].started_at, started.now);
     assert_eq!(attempts[0].error, None);
-    assert_eq!(attempts[0].worker.as_deref(), started.state.worker.as_deref());
+    assert_eq!(
+        attempts[0].worker.as_deref(),
+        started.state.worker.as_deref()
+    );
     scene.assert_counted(&[(Status::Sent, 1)]).await;
     assert!(scene.undecided().await.is_empty());
 }
@@ -80,7 +86,10 @@ pub async fn a_late_sent_wins_until_the_next_attempt_begins(fixture: &impl Store
     );
     let newer = scene.begin(begun.id).await.lease;
     assert_eq!(scene.finish(begun, sent()).await, Err(Refusal::StaleToken));
-    scene.finish(newer, sent()).await.expect("a lease that holds");
+    scene
+        .finish(newer, sent())
+        .await
+        .expect("a lease that holds");
     let outcomes = scene.outcomes(begun.id).await;
     assert_eq!(outcomes, [(1, Outcome::Unknown), (2, Outcome::Sent)]);
 }
@@ -101,13 +110,23 @@ pub async fn a_late_failure_proves_nothing(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     let lease = scene.uncertain(an_email("a")).await.lease;
     let before = scene.find(lease.id).await;
-    for decision in [transient(HOUR), dead(DeadReason::HardBounce), unknown_hold()] {
+    for decision in [
+        transient(HOUR),
+        dead(DeadReason::HardBounce),
+        unknown_hold(),
+    ] {
         let finished = scene.finish(lease, decision).await;
         assert_eq!(finished, Err(Refusal::StaleToken));
     }
     let after = scene.find(lease.id).await;
-    assert_eq!((after.state, after.attempts), (before.state, before.attempts));
-    assert_eq!(scene.store.undecided(ALL).await.expect("undecided").len(), 1);
+    assert_eq!(
+        (after.state, after.attempts),
+        (before.state, before.attempts)
+    );
+    assert_eq!(
+        scene.store.undecided(ALL).await.expect("undecided").len(),
+        1
+    );
 }
 
 pub async fn a_late_sent_after_a_replay_is_stale(fixture: &impl StoreFixture) {

@@ -55,7 +55,10 @@ pub async fn the_gate_opens_only_for_the_present_lease(fixture: &impl StoreFixtu
     assert_eq!(scene.state(id).await.phase, Phase::Preparing);
     assert!(scene.pass_gate(lease).await);
     assert_eq!(scene.state(id).await.phase, Phase::Committing);
-    scene.finish(lease, sent()).await.expect("a lease that holds");
+    scene
+        .finish(lease, sent())
+        .await
+        .expect("a lease that holds");
     assert!(!scene.pass_gate(lease).await, "it is over");
     assert_eq!(scene.state(id).await.phase, Phase::Idle);
 }
@@ -115,7 +118,10 @@ pub async fn a_lost_lease_releases_nothing(fixture: &impl StoreFixture) {
     let before = scene.state(id).await;
     scene.release(wrong).await;
     assert_eq!(scene.state(id).await, before);
-    scene.finish(lease, sent()).await.expect("a lease that holds");
+    scene
+        .finish(lease, sent())
+        .await
+        .expect("a lease that holds");
     scene.release(lease).await;
     assert_eq!(scene.status(id).await, Status::Sent);
     assert_eq!(scene.outcomes(id).await, [(1, Outcome::Sent)]);

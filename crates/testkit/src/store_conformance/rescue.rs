@@ -108,7 +108,11 @@ pub async fn a_policy_may_decide_to_send_again(fixture: &impl StoreFixture) {
     assert!(scene.undecided().await.is_empty());
     // Settling it twice settles it once.
     scene.advance(HALF).await;
-    scene.store.settle(vec![(id, resend)]).await.expect("settle");
+    scene
+        .store
+        .settle(vec![(id, resend)])
+        .await
+        .expect("settle");
     assert_eq!(scene.state(id).await, state);
     scene.advance(HALF).await;
     assert_eq!(scene.schedule().await, [id]);
@@ -123,7 +127,10 @@ pub async fn a_policy_may_decide_to_hold(fixture: &impl StoreFixture) {
     let settled = scene.store.settle(vec![(id, Conclusion::Hold)]).await;
     settled.expect("settle");
     let state = scene.state(id).await;
-    assert_eq!((state.status, state.next_attempt_at), (Status::Unknown, None));
+    assert_eq!(
+        (state.status, state.next_attempt_at),
+        (Status::Unknown, None)
+    );
     assert!(scene.undecided().await.is_empty());
     scene.advance(10 * HOUR).await;
     assert!(scene.schedule().await.is_empty());

@@ -201,9 +201,7 @@ impl<'a, F: StoreFixture> Scene<'a, F> {
     }
 
     pub(super) async fn mark_queued(&self, published: &[EmailId], refused: &[EmailId]) {
-        let marked = self
-            .store
-            .mark_queued(published.to_vec(), refused.to_vec());
+        let marked = self.store.mark_queued(published.to_vec(), refused.to_vec());
         marked.await.expect("mark queued");
     }
 
@@ -212,8 +210,8 @@ impl<'a, F: StoreFixture> Scene<'a, F> {
         most: usize,
         queued_before: Timestamp,
     ) -> Vec<Started> {
-        let store = &self.store;
-        let begun = store.begin_unticketed(most, queued_before, WORKER, LEASE, &budgets());
+        let (store, budgets) = (&self.store, budgets());
+        let begun = store.begin_unticketed(most, queued_before, WORKER, LEASE, &budgets);
         begun.await.expect("begin unticketed")
     }
 

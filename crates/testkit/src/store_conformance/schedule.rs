@@ -28,12 +28,22 @@ pub async fn only_what_is_due_is_claimed(fixture: &impl StoreFixture) {
     assert!(!due[0].exhausted && !due[0].expired);
 
     let state = scene.state(soon).await;
-    assert_eq!((state.status, state.attempt_count), (Status::RetryQueued, 1));
+    assert_eq!(
+        (state.status, state.attempt_count),
+        (Status::RetryQueued, 1)
+    );
     moment.is_followed_by(state.locked_until, LEASE);
     assert_eq!(scene.status(later).await, Status::Failed);
     assert!(scene.claim(ALL).await.is_empty(), "it is claimed already");
-    let counted = [Status::Pending, Status::Sent, Status::Failed, Status::RetryQueued];
-    scene.assert_counted(&counted.map(|status| (status, 1))).await;
+    let counted = [
+        Status::Pending,
+        Status::Sent,
+        Status::Failed,
+        Status::RetryQueued,
+    ];
+    scene
+        .assert_counted(&counted.map(|status| (status, 1)))
+        .await;
 }
 
 pub async fn a_scheduled_email_is_claimed_at_its_time(fixture: &impl StoreFixture) {
@@ -54,7 +64,9 @@ pub async fn no_more_are_claimed_than_asked_for_and_the_oldest_first(fixture: &i
     let scene = Scene::new(fixture);
     let mut expected = Vec::new();
     for n in 1..=5 {
-        let id = scene.ended(an_email(&format!("{n}")), transient(n * HOUR)).await;
+        let id = scene
+            .ended(an_email(&format!("{n}")), transient(n * HOUR))
+            .await;
         expected.push(id);
     }
     scene.advance(10 * HOUR).await;
@@ -68,7 +80,9 @@ pub async fn no_more_are_claimed_than_asked_for_and_the_oldest_first(fixture: &i
 
 pub async fn a_spent_budget_is_the_end(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
-    let id = scene.ended(an_email("a").max_attempts(1), transient(HOUR)).await;
+    let id = scene
+        .ended(an_email("a").max_attempts(1), transient(HOUR))
+        .await;
     scene.advance(HOUR).await;
     let (due, moment) = scene.timed(scene.claim(ALL)).await;
     assert_eq!((due.len(), due[0].id), (1, id));
@@ -140,7 +154,9 @@ pub async fn two_schedulers_never_claim_the_same(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     let mut expected = Vec::new();
     for n in 0..100 {
-        let id = scene.ended(an_email(&format!("{n}")), transient(HOUR)).await;
+        let id = scene
+            .ended(an_email(&format!("{n}")), transient(HOUR))
+            .await;
         expected.push(id);
     }
     scene.advance(HOUR).await;
@@ -171,7 +187,10 @@ pub async fn a_published_ticket_unlocks_its_email(fixture: &impl StoreFixture) {
     scene.claim(ALL).await;
     let (_, moment) = scene.timed(scene.mark_queued(&[id], &[])).await;
     let state = scene.state(id).await;
-    assert_eq!((state.status, state.locked_until), (Status::RetryQueued, None));
+    assert_eq!(
+        (state.status, state.locked_until),
+        (Status::RetryQueued, None)
+    );
     moment.is(state.last_queued_at);
     // No lock is left to expire.
     scene.advance(3 * HOUR).await;
@@ -207,7 +226,10 @@ pub async fn a_new_email_whose_ticket_was_refused_is_claimed(fixture: &impl Stor
     assert!(scene.claim(ALL).await.is_empty(), "it has a ticket");
     scene.mark_queued(&[], &[id]).await;
     let state = scene.state(id).await;
-    assert_eq!((state.status, state.last_queued_at), (Status::Pending, None));
+    assert_eq!(
+        (state.status, state.last_queued_at),
+        (Status::Pending, None)
+    );
     assert_eq!(scene.schedule().await, [id]);
     scene.attempt(id, sent()).await;
 }
@@ -233,7 +255,10 @@ pub async fn a_ticket_taken_before_it_was_marked_is_harmless(fixture: &impl Stor
     for (id, before) in ids.iter().zip(before) {
         assert_eq!(scene.state(*id).await, before);
     }
-    scene.finish(lease, sent()).await.expect("a lease that holds");
+    scene
+        .finish(lease, sent())
+        .await
+        .expect("a lease that holds");
     assert_eq!(
         scene.outcomes(ids[0]).await,
         [(1, Outcome::Transient), (2, Outcome::Sent)]
@@ -264,7 +289,11 @@ pub async fn a_claim_never_takes_what_is_cancelled(fixture: &impl StoreFixture) 
     let scene = Scene::new(fixture);
     let mut ids = BTreeSet::new();
     for n in 0..6 {
-        ids.insert(scene.ended(an_email(&format!("{n}")), transient(HOUR)).await);
+        ids.insert(
+            scene
+                .ended(an_email(&format!("{n}")), transient(HOUR))
+                .await,
+        );
     }
     let cancelled: Vec<_> = ids.iter().copied().take(3).collect();
     for id in &cancelled {

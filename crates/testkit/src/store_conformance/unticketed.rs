@@ -25,7 +25,10 @@ pub async fn one_that_was_never_queued_is_begun_at_once(fixture: &impl StoreFixt
     assert_eq!(started[0].content, content);
     let state = scene.state(id).await;
     assert_eq!(started[0].state, state);
-    assert_eq!((state.status, state.phase), (Status::Sending, Phase::Preparing));
+    assert_eq!(
+        (state.status, state.phase),
+        (Status::Sending, Phase::Preparing)
+    );
     moment.is_followed_by(state.locked_until, LEASE);
     scene
         .finish(started[0].lease, sent())
@@ -93,7 +96,9 @@ pub async fn one_that_is_not_due_is_left_alone(fixture: &impl StoreFixture) {
 pub async fn no_more_are_begun_than_asked_for(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     for n in 0..4 {
-        scene.accept_unticketed(an_email(&format!("never {n}"))).await;
+        scene
+            .accept_unticketed(an_email(&format!("never {n}")))
+            .await;
         scene.accept(an_email(&format!("long ago {n}"))).await;
         scene
             .ended(an_email(&format!("failed {n}")), transient(HALF))

@@ -151,7 +151,8 @@ fn a_password_does_not_show() {
 
 #[test]
 fn settings_that_cannot_work_are_refused_at_the_start() {
-    let cases: [(fn(&mut SmtpConfig), &str); 8] = [
+    type Change = fn(&mut SmtpConfig);
+    let cases: [(Change, &str); 8] = [
         (|config| config.connections = 0, "connections"),
         (|config| config.messages_per_connection = 0, "messages"),
         (|config| config.timeouts.dot = Default::default(), "dot"),

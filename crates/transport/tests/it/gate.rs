@@ -7,7 +7,7 @@ use crate::fixture::{
     CONTENT, HeldGate, OpenGate, ShutGate, accepted, email, failed, protocol_broken_at, refused,
     transport,
 };
-use crate::scripted::{Peer, Server};
+use crate::scripted::{Peer, Server, in_time};
 
 async fn take_content(peer: &mut Peer) {
     peer.hear_line().await;
@@ -25,7 +25,7 @@ async fn the_dot_is_not_on_the_wire_before_the_gate_was_passed() {
     let serve = async {
         let mut peer = server.greet(&["PIPELINING"]).await;
         take_content(&mut peer).await;
-        reached.await.unwrap();
+        in_time(reached).await.unwrap();
         peer.hear_nothing().await;
         answer.send(true).unwrap();
         peer.hear(".\r\n").await;
@@ -52,7 +52,7 @@ async fn a_lost_lease_ends_the_connection_without_a_dot() {
             peer.say("250 ok\r\n250 ok\r\n550 5.1.1 no\r\n354 go on\r\n")
                 .await;
             peer.hear_bytes(CONTENT).await;
-            reached.await.unwrap();
+            in_time(reached).await.unwrap();
             answer.send(false).unwrap();
             peer.hear_end().await
         };
@@ -83,7 +83,7 @@ async fn a_send_that_is_dropped_at_the_gate_leaves_no_message_behind() {
     };
     let mut peer = tokio::select! {
         _ = transport.send(&email, &gate) => panic!("it waits for the gate"),
-        (peer, _) = async { tokio::join!(serve, reached) } => peer,
+        (peer, _) = async { tokio::join!(serve, in_time(reached)) } => peer,
     };
     let (end, rest) = peer.hear_end().await;
     assert!(end.is_err());
@@ -99,7 +99,7 @@ async fn a_server_that_hangs_up_during_the_gate_has_not_taken_the_message() {
     let serve = async {
         let mut peer = server.greet(&["PIPELINING"]).await;
         take_content(&mut peer).await;
-        reached.await.unwrap();
+        in_time(reached).await.unwrap();
         peer.say("421 4.3.2 shutting down\r\n").await;
         drop(peer);
         answer.send(true).unwrap();

@@ -205,7 +205,7 @@ pub(crate) async fn full_listener() -> (TcpListener, Vec<TcpStream>) {
     (listener, streams)
 }
 
-async fn in_time<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future)
         .await
         .expect("the client should have done something by now")

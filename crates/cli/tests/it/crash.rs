@@ -1,0 +1,107 @@
+//! kill -9 at the worst moments.
+
+use serde_json::json;
+
+use crate::support::{a_sink, copies, email_to, sending_to, submit, until, verify};
+
+#[tokio::test]
+async fn killed_between_accept_and_send_it_is_sent_once_after_the_restart() {
+    let sink = a_sink().await;
+    let mut server = sending_to(&sink)
+        .arguments(&["--role", "api"])
+        .start()
+        .await;
+    let id = submit(&server, &email_to("ann@example.org")).await;
+    server.kill9().await;
+    assert_eq!(sink.report().messages, 0);
+
+    server.set_arguments(&[]);
+    server.restart(&[]).await;
+
+    until(&server, &id, "sent").await;
+    assert_eq!(copies(&sink, &id, "ann@example.org"), 1);
+    verify(&server).await;
+}
+
+#[tokio::test]
+async fn killed_after_the_commit_and_before_the_answer_the_same_key_gives_the_same_email() {
+    let sink = a_sink().await;
+    let mut server = sending_to(&sink)
+        .env("POSTHASTE_FAILPOINT", "intake.after_commit=kill")
+        .start()
+        .await;
+    let mut email = email_to("ann@example.org");
+    email["message_key"] = json!("order-1");
+    assert!(
+        server.try_post_json("/v1/emails", &email).await.is_err(),
+        "no answer was seen"
+    );
+    server.wait_for_exit().await;
+
+    server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
+    let again = server.post_json("/v1/emails", &email).await;
+
+    assert_eq!(again.status, 200, "{}", again.body);
+    let id = again.body["id"].as_str().unwrap();
+    until(&server, id, "sent").await;
+    assert_eq!(copies(&sink, id, "ann@example.org"), 1);
+    assert_eq!(sink.report().messages, 1);
+    verify(&server).await;
+}
+
+#[tokio::test]
+async fn killed_at_any_step_before_the_gate_it_is_sent_exactly_once() {
+    for failpoint in ["sender.after_begin", "smtp.before_gate"] {
+        let sink = a_sink().await;
+        let mut server = sending_to(&sink)
+            .env("POSTHASTE_FAILPOINT", format!("{failpoint}=kill"))
+            .start()
+            .await;
+        let id = submit(&server, &email_to("ann@example.org")).await;
+        server.wait_for_exit().await;
+
+        server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
+
+        let sent = until(&server, &id, "sent").await;
+        let outcomes: Vec<_> = sent["attempts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|a| a["outcome"].clone())
+            .collect();
+        assert_eq!(outcomes, ["lost", "sent"], "{failpoint}");
+        assert_eq!(
+            sent["attempt_count"], 0,
+            "{failpoint}: a lost worker spends nothing"
+        );
+        assert_eq!(sent["possible_duplicate"], false, "{failpoint}");
+        assert_eq!(copies(&sink, &id, "ann@example.org"), 1, "{failpoint}");
+        verify(&server).await;
+    }
+}
+
+#[tokio::test]
+async fn a_scheduler_killed_in_the_middle_loses_and_doubles_nothing() {
+    for failpoint in ["scheduler.after_claim", "scheduler.after_publish"] {
+        let sink = a_sink().await;
+        let mut server = sending_to(&sink)
+            .env("POSTHASTE_FAILPOINT", format!("{failpoint}=kill"))
+            .start()
+            .await;
+        let id = submit(&server, &email_to("fail1@example.org")).await;
+        server.wait_for_exit().await;
+        server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
+        until(&server, &id, "sent").await;
+        assert_eq!(copies(&sink, &id, "fail1@example.org"), 1, "{failpoint}");
+        verify(&server).await;
+    }
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_same_file_is_refused() {
+    let sink = a_sink().await;
+    let server = sending_to(&sink).start().await;
+    let output = server.run(&["serve", "--listen", "127.0.0.1:0"]).await;
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("--data-dir"), "{}", output.stderr);
+}

@@ -1,0 +1,170 @@
+//! The gate between "cannot have left" and "may have left".
+
+use posthaste_testkit::process::Posthaste;
+use serde_json::Value;
+
+use crate::recording_server::RecordingServer;
+use crate::support::{a_sink, copies, email_to, posthaste, sending_to, submit, until, verify};
+
+fn row(server: &Posthaste, id: &str) -> (String, String) {
+    let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
+    let id: uuid::Uuid = id.parse().unwrap();
+    database
+        .query_row(
+            "SELECT status, phase FROM email_log WHERE id = ?1",
+            [id.as_bytes().as_slice()],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .unwrap()
+}
+
+#[tokio::test]
+async fn the_dot_is_sent_only_after_committing_is_readable_from_another_connection() {
+    let mut recorder = RecordingServer::start().await;
+    let server = posthaste().env("SMTP_URL", &recorder.url).start().await;
+    for n in 0..20 {
+        let id = submit(&server, &email_to(&format!("user{n}@example.org"))).await;
+        let dot = recorder.dots.recv().await.unwrap();
+        assert!(String::from_utf8_lossy(&dot.bytes).contains("It works."));
+        assert_eq!(row(&server, &id), ("sending".into(), "committing".into()));
+        dot.answer.send("250 2.0.0 kept\r\n").unwrap();
+        until(&server, &id, "sent").await;
+    }
+    verify(&server).await;
+}
+
+#[tokio::test]
+async fn killed_right_before_the_dot_exactly_one_copy_leaves_in_the_end() {
+    let sink = a_sink().await;
+    let mut server = sending_to(&sink)
+        .env("POSTHASTE_FAILPOINT", "smtp.before_dot=kill")
+        .start()
+        .await;
+    let id = submit(&server, &email_to("ann@example.org")).await;
+    server.wait_for_exit().await;
+    server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
+    let sent = until(&server, &id, "sent").await;
+    assert_eq!(copies(&sink, &id, "ann@example.org"), 1);
+    // The gate was passed, so nobody could know: it is on record.
+    assert_eq!(sent["attempts"][0]["outcome"], "unknown");
+    assert_eq!(sent["possible_duplicate"], true);
+    verify(&server).await;
+}
+
+/// Kills the sender right after the dot and starts it again with this policy.
+async fn killed_after_the_dot(
+    sink: &posthaste_sink::Sink,
+    on_unknown: &str,
+) -> (Posthaste, String) {
+    let mut server = sending_to(sink)
+        .env("POSTHASTE_FAILPOINT", "smtp.after_dot=kill")
+        .env("POSTHASTE_RETRY__ON_UNKNOWN", on_unknown)
+        .start()
+        .await;
+    let id = submit(&server, &email_to("ann@example.org")).await;
+    server.wait_for_exit().await;
+    sink.wait_for(1).await;
+    server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
+    (server, id)
+}
+
+#[tokio::test]
+async fn killed_right_after_the_dot_resend_sends_at_most_one_more_copy_and_says_so() {
+    let sink = a_sink().await;
+    let (server, id) = killed_after_the_dot(&sink, "resend").await;
+    let sent = until(&server, &id, "sent").await;
+    assert_eq!(sent["attempts"][0]["outcome"], "unknown");
+    assert_eq!(sent["attempts"][1]["outcome"], "sent");
+    assert_eq!(sent["possible_duplicate"], true);
+    assert_eq!(
+        copies(&sink, &id, "ann@example.org"),
+        2,
+        "one, and one more on record"
+    );
+    let messages = sink.messages();
+    assert_eq!(
+        messages[0].bytes, messages[1].bytes,
+        "byte for byte the same"
+    );
+    verify(&server).await;
+}
+
+async fn resolved(server: &Posthaste, id: &str, resolution: &str) -> Value {
+    let uncertain = until(server, id, "unknown").await;
+    assert_eq!(uncertain["status_text"], "Uncertain");
+    let output = server
+        .run(&["emails", "resolve", id, "--as", resolution])
+        .await;
+    assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
+    server
+        .wait_for_email(id, |email| {
+            matches!(email["status"].as_str(), Some("sent" | "dead"))
+        })
+        .await
+}
+
+#[tokio::test]
+async fn killed_right_after_the_dot_hold_waits_for_an_operator() {
+    for (resolution, status, total) in [
+        ("sent", "sent", 1),
+        ("retry", "sent", 2),
+        ("dead", "dead", 1),
+    ] {
+        let sink = a_sink().await;
+        let (server, id) = killed_after_the_dot(&sink, "hold").await;
+        let ended = resolved(&server, &id, resolution).await;
+        assert_eq!(ended["status"], status, "{resolution}");
+        assert_eq!(copies(&sink, &id, "ann@example.org"), total, "{resolution}");
+        if resolution == "dead" {
+            assert_eq!(ended["dead_reason"], "Uncertain");
+        }
+        verify(&server).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sender_frozen_past_its_lease_finishes_with_its_late_250_and_sends_no_second_copy() {
+    let mut recorder = RecordingServer::start().await;
+    let server = posthaste()
+        .env("SMTP_URL", &recorder.url)
+        .env("LEASE_SECONDS", "1")
+        .env("POSTHASTE_RETRY__ON_UNKNOWN", "hold")
+        .start()
+        .await;
+    let id = submit(&server, &email_to("ann@example.org")).await;
+    let dot = recorder.dots.recv().await.unwrap();
+    server.freeze().await;
+    let locked_until = || {
+        let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
+        let sql = "SELECT locked_until FROM email_log";
+        database
+            .query_row(sql, [], |row| row.get::<_, Option<i64>>(0))
+            .unwrap()
+            .unwrap()
+    };
+    // Nobody renews while it is frozen: the lease runs out.
+    while jiff::Timestamp::now().as_microsecond() <= locked_until() + 500_000 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    dot.answer.send("250 2.0.0 kept\r\n").unwrap();
+    server.thaw().await;
+    let sent = until(&server, &id, "sent").await;
+    assert_eq!(sent["attempts"].as_array().unwrap().len(), 1, "{sent}");
+    assert_eq!(sent["attempts"][0]["outcome"], "sent");
+    assert!(recorder.dots.try_recv().is_err(), "no second copy");
+    verify(&server).await;
+}
+
+#[tokio::test]
+async fn a_server_that_drops_after_the_dot_leaves_an_uncertain_email() {
+    let sink = a_sink().await;
+    let server = sending_to(&sink)
+        .env("POSTHASTE_RETRY__ON_UNKNOWN", "hold")
+        .start()
+        .await;
+    let id = submit(&server, &email_to("drop-after-dot@example.org")).await;
+    let uncertain = until(&server, &id, "unknown").await;
+    assert_eq!(uncertain["error_class"], "reply_lost");
+    assert_eq!(copies(&sink, &id, "drop-after-dot@example.org"), 1);
+    verify(&server).await;
+}

@@ -1,0 +1,14 @@
+//! Whole scenarios on the real binary, one file per thing that goes wrong.
+
+mod bad_input;
+mod command_line;
+mod crash;
+mod first_steps;
+mod gate;
+mod layers;
+mod lease;
+mod recording_server;
+mod retry;
+mod shutdown;
+mod statistics;
+mod support;

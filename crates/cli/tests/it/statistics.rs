@@ -1,0 +1,76 @@
+//! The numbers equal the rows after a mixed run.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::support::{a_sink, email_to, sending_to, verify};
+
+#[tokio::test]
+async fn stats_and_gauges_equal_the_rows_after_a_mixed_run() {
+    let sink = a_sink().await;
+    let server = sending_to(&sink)
+        .env("MAX_ATTEMPTS", "3")
+        .env("POSTHASTE_RETRY__ON_UNKNOWN", "hold")
+        .start()
+        .await;
+    let kinds = [
+        "ann",
+        "flaky50",
+        "reject",
+        "tempfail",
+        "fail1",
+        "drop-after-dot",
+        "drop",
+        "spam",
+    ];
+    let emails: Vec<_> = (0..160)
+        .map(|n| email_to(&format!("{}+{n}@example.org", kinds[n % kinds.len()])))
+        .collect();
+    let answer = server
+        .post_json("/v1/emails/batch", &json!({"emails": emails}))
+        .await;
+    let ids: Vec<String> = answer.body["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["id"].as_str().unwrap().to_owned())
+        .collect();
+    for id in &ids {
+        server
+            .wait_for_email(id, |email| {
+                matches!(email["status"].as_str(), Some("sent" | "dead" | "unknown"))
+            })
+            .await;
+    }
+    let dead = server.get_json("/v1/dead-letters?limit=10").await;
+    for entry in dead.body["data"].as_array().unwrap().iter().take(5) {
+        let path = format!("/v1/dead-letters/{}/discard", entry["id"].as_str().unwrap());
+        assert_eq!(server.post_json(&path, &json!({})).await.status, 200);
+    }
+
+    let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
+    let rows: BTreeMap<String, u64> = database
+        .prepare("SELECT status, count(*) FROM email_log GROUP BY status")
+        .unwrap()
+        .query_map([], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        })
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let stats = server.get_json("/v1/stats").await.body;
+    let metrics = server.get_text("/metrics").await;
+    for (status, counted) in stats["emails"].as_object().unwrap() {
+        let there = rows.get(status).copied().unwrap_or(0);
+        assert_eq!(counted, &Value::from(there), "{status}");
+        let gauge = format!("posthaste_emails{{status=\"{status}\"}} {there}");
+        assert!(metrics.contains(&gauge), "{gauge} is not in {metrics}");
+    }
+    assert_eq!(rows["discarded"], 5);
+    assert!(
+        metrics.contains("posthaste_emails_accepted_total{source=\"api\"} 160"),
+        "{metrics}"
+    );
+    verify(&server).await;
+}

@@ -1,0 +1,267 @@
+//! A store on a manual clock, the in-process queue, and a transport that does as it is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste_broker::InProcessBroker;
+use posthaste_core::classification::Classifier;
+use posthaste_core::decision::RecipientResult;
+use posthaste_core::email::{EmailId, EmailRecord};
+use posthaste_core::port::{Broker, DeskStore as _, Gate, Outgoing, SharedStore, Transport};
+use posthaste_core::reply::Reply;
+use posthaste_core::status::Status;
+use posthaste_engine::intake::{EmailRequest, Submitter, Taken};
+use posthaste_engine::metrics::{Metrics, Source};
+use posthaste_engine::rescuer::Rescuer;
+use posthaste_engine::scheduler::Scheduler;
+use posthaste_engine::sender::{Sender, SenderConfig, SenderParts};
+use posthaste_engine::{Intake, Policies};
+use posthaste_store::{SqliteOptions, SqliteStore};
+use posthaste_testkit::ManualClock;
+use prometheus_client::registry::Registry;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// The lease in these tests. Real time never gets that far; the manual clock does.
+pub const LEASE: Duration = Duration::from_secs(120);
+
+/// What a test does with an attempt that has reached the transport.
+pub struct AtTransport {
+    /// What is to be sent.
+    pub email: Outgoing,
+    /// `true`: ask the gate. Answered with what it said.
+    pub ask_gate: oneshot::Sender<oneshot::Sender<bool>>,
+    /// Ends the attempt.
+    pub answer: oneshot::Sender<Answer>,
+}
+
+/// How the transport ends.
+pub enum Answer {
+    /// 250 for everyone.
+    Accepted,
+    /// This for everyone.
+    Results(RecipientResult),
+    /// A bug.
+    Panic,
+}
+
+struct ScriptedTransport {
+    attempts: mpsc::UnboundedSender<AtTransport>,
+}
+
+#[async_trait]
+impl Transport for ScriptedTransport {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    async fn send(&self, email: &Outgoing, gate: &dyn Gate) -> Vec<RecipientResult> {
+        let (ask_gate, asked) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
+        self.attempts
+            .send(AtTransport {
+                email: email.clone(),
+                ask_gate,
+                answer,
+            })
+            .ok();
+        if let Ok(tell) = asked.await {
+            tell.send(gate.pass().await).ok();
+        }
+        let one = match answered.await.expect("the test answers") {
+            Answer::Accepted => RecipientResult::Accepted(Reply::new(250, "2.0.0 OK")),
+            Answer::Results(result) => result,
+            Answer::Panic => panic!("as the test asked"),
+        };
+        email.recipients.iter().map(|_| one.clone()).collect()
+    }
+
+    async fn check(&self) -> Result<String, String> {
+        Ok("scripted".into())
+    }
+
+    async fn close(&self) {}
+}
+
+/// Everything a test works with.
+pub struct World {
+    pub clock: Arc<ManualClock>,
+    pub store: SharedStore,
+    pub broker: Arc<InProcessBroker>,
+    pub intake: Intake,
+    pub scheduler: Scheduler,
+    pub rescuer: Rescuer,
+    pub registry: Registry,
+    pub attempts: mpsc::UnboundedReceiver<AtTransport>,
+    pub shutdown: CancellationToken,
+    sender: Option<Arc<Sender>>,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    /// A world with these policies and room for this many tickets.
+    pub fn with(policies: Policies, capacity: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::default());
+        let mut options = SqliteOptions::new(folder.path().join("posthaste.db"));
+        options.clock = Arc::<ManualClock>::clone(&clock);
+        let store: SharedStore = Arc::new(SqliteStore::open(options).unwrap());
+        let broker = Arc::new(InProcessBroker::new(capacity));
+        let shared_broker: Arc<dyn Broker> = Arc::<InProcessBroker>::clone(&broker);
+        let policies = Arc::new(policies);
+        let mut registry = Registry::default();
+        let metrics = Arc::new(Metrics::new(&mut registry, &["scripted"]));
+        let wake = Arc::new(Notify::new());
+        let (attempts, reached) = mpsc::unbounded_channel();
+        let sender = Sender::new(
+            SenderParts {
+                store: Arc::clone(&store),
+                broker: Arc::clone(&shared_broker),
+                transport: Arc::new(ScriptedTransport { attempts }),
+                policies: Arc::clone(&policies),
+                classifier: Classifier::default(),
+                metrics: Arc::clone(&metrics),
+                scheduler: Arc::clone(&wake),
+            },
+            SenderConfig {
+                worker: "worker".into(),
+                connections: 4,
+                lease: LEASE,
+                backstop: Duration::from_secs(3600),
+            },
+        );
+        let intake = Intake::new(
+            Arc::clone(&store),
+            Some(Arc::clone(&shared_broker)),
+            Arc::clone(&policies),
+            Some(Arc::clone(&metrics)),
+            Arc::clone(&wake),
+            Source::Api,
+        );
+        let scheduler = Scheduler::new(
+            Arc::clone(&store),
+            shared_broker,
+            Arc::clone(&policies),
+            Arc::clone(&metrics),
+            LEASE,
+            Duration::from_secs(60),
+        );
+        let rescuer = Rescuer::new(Arc::clone(&store), policies, metrics, wake, LEASE);
+        Self {
+            clock,
+            store,
+            broker,
+            intake,
+            scheduler,
+            rescuer,
+            registry,
+            attempts: reached,
+            shutdown: CancellationToken::new(),
+            sender: Some(sender),
+            _folder: folder,
+        }
+    }
+
+    /// A world with the default policies.
+    pub fn new() -> Self {
+        Self::with(Policies::default(), 1000)
+    }
+
+    /// Lets the sender run.
+    pub fn start_sender(&mut self) {
+        let sender = self.sender.take().expect("started once");
+        tokio::spawn(sender.run(self.shutdown.clone(), Duration::from_secs(5)));
+    }
+
+    /// Takes an email in.
+    pub async fn accept(&self, request: EmailRequest) -> EmailId {
+        match self.try_accept(request).await {
+            Ok(Taken::Accepted { id, .. }) => id,
+            other => panic!("not accepted: {other:?}"),
+        }
+    }
+
+    /// Takes an email in, or not.
+    pub async fn try_accept(
+        &self,
+        request: EmailRequest,
+    ) -> Result<Taken, posthaste_engine::intake::Refused> {
+        let submitter = Submitter {
+            owner: "default".into(),
+            from_addresses: Vec::new(),
+        };
+        self.intake
+            .take(&submitter, vec![request])
+            .await
+            .pop()
+            .unwrap()
+    }
+
+    /// An email as it is now.
+    pub async fn email(&self, id: EmailId) -> EmailRecord {
+        self.store.find(id).await.unwrap().unwrap()
+    }
+
+    /// Waits until an email is in this state.
+    pub async fn until(&self, id: EmailId, status: Status) -> EmailRecord {
+        loop {
+            let email = self.email(id).await;
+            if email.state.status == status {
+                return email;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The next attempt that reaches the transport.
+    pub async fn next_attempt(&mut self) -> AtTransport {
+        self.attempts.recv().await.expect("the sender runs")
+    }
+
+    /// The value of a metric line, for example `posthaste_dead_total{reason="Poison"}`.
+    pub fn metric(&self, line: &str) -> f64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let found = text
+            .lines()
+            .find_map(|one| one.strip_prefix(line)?.trim().parse().ok());
+        found.unwrap_or_else(|| panic!("no {line} in\n{text}"))
+    }
+
+    /// Every promise holds.
+    pub async fn verify(&self) {
+        let violations = self
+            .store
+            .verify(&[], &Policies::default().budgets())
+            .await
+            .unwrap();
+        assert!(violations.is_empty(), "{violations:?}");
+    }
+}
+
+/// A request that is fine.
+pub fn a_request() -> EmailRequest {
+    EmailRequest {
+        from: "app@example.org".into(),
+        to: vec!["ann@example.org".into()],
+        subject: "Hello".into(),
+        text: Some("It works.".into()),
+        ..EmailRequest::default()
+    }
+}
+
+impl AtTransport {
+    /// Asks the gate and says what it answered.
+    pub async fn gate(self) -> (bool, oneshot::Sender<Answer>) {
+        let (tell, told) = oneshot::channel();
+        self.ask_gate.send(tell).ok().expect("the transport waits");
+        (told.await.unwrap(), self.answer)
+    }
+
+    /// Ends the attempt without asking the gate.
+    pub fn end(self, answer: Answer) {
+        drop(self.ask_gate);
+        self.answer.send(answer).ok().expect("the transport waits");
+    }
+}

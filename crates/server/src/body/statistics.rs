@@ -1,0 +1,68 @@
+//! Numbers about emails as they are shown.
+
+use std::collections::BTreeMap;
+
+use posthaste_core::Timestamp;
+use posthaste_core::port::Statistics;
+use posthaste_core::status::Status;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Numbers about emails.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Statistics)]
+pub(crate) struct StatisticsBody {
+    /// How many emails are in each state.
+    #[schema(example = json!({"pending": 0, "sent": 2}))]
+    emails: BTreeMap<&'static str, u64>,
+    /// How many wait for another attempt.
+    in_retry: u64,
+    /// How many are dead.
+    dead_letters: u64,
+    /// The part of those that ended in the last 24 hours that was sent, from 0 to 1.
+    success_rate_24h: Option<f64>,
+    /// How many were sent in the last hour.
+    sent_last_hour: u64,
+    /// How many were sent in the last 24 hours.
+    sent_last_day: u64,
+    /// For how long the oldest waiting email has been due.
+    oldest_waiting_seconds: Option<u64>,
+    /// How many were ever accepted.
+    accepted: u64,
+    /// How many were removed after their retention.
+    pruned: u64,
+    /// Numbers about the message lane.
+    #[schema(value_type = Object)]
+    messages: BTreeMap<&'static str, u64>,
+}
+
+/// For how long the oldest waiting email has been due.
+pub(crate) fn oldest_waiting_seconds(found: &Statistics, now: Timestamp) -> Option<u64> {
+    let waited = now.duration_since(found.oldest_waiting?).as_secs();
+    Some(u64::try_from(waited).unwrap_or(0))
+}
+
+impl StatisticsBody {
+    /// The numbers as they stand now.
+    pub(crate) fn of(found: &Statistics, now: Timestamp) -> Self {
+        let count = |status| found.by_status.get(&status).copied().unwrap_or(0);
+        let ended = found.sent_last_day + found.dead_last_day;
+        #[allow(clippy::cast_precision_loss)]
+        let success_rate_24h = (ended > 0).then(|| found.sent_last_day as f64 / ended as f64);
+        Self {
+            emails: Status::ALL
+                .iter()
+                .map(|status| (status.as_str(), count(*status)))
+                .collect(),
+            in_retry: count(Status::Failed) + count(Status::RetryQueued),
+            dead_letters: count(Status::Dead),
+            success_rate_24h,
+            sent_last_hour: found.sent_last_hour,
+            sent_last_day: found.sent_last_day,
+            oldest_waiting_seconds: oldest_waiting_seconds(found, now),
+            accepted: found.accepted,
+            pruned: found.pruned,
+            messages: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! JSON in and out, strictly.
+//!
+//! What comes in is read once, straight from the body into the types of `body/`. Only if that
+//! fails it is read again, with a record of the path, to say where and why. Duplicate keys,
+//! unknown fields, lone surrogates and bottomless nesting are refused.
+
+mod arrival;
+mod explanation;
+mod shape;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+pub(crate) use self::shape::{Addresses, List, Object, StrictMap, Variables};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// The bytes of a JSON body, not yet parsed: how they are parsed is up to the handler, which
+/// may borrow from them.
+pub(crate) struct JsonBytes {
+    bytes: Bytes,
+    /// Given back when the body was worked on.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl JsonBytes {
+    /// Parses the whole body.
+    pub(crate) fn parse<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
+        parse(&self.bytes)
+    }
+}
+
+/// Parses JSON text, or says where and why it is not what it should be.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| explanation::explain::<T>(bytes, &error))
+}
+
+impl FromRequest<Arc<App>> for JsonBytes {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        arrival::check_media_type(&parts.headers)?;
+        let (bytes, room) = arrival::read(&parts.headers, body, app).await?;
+        Ok(Self { bytes, _room: room })
+    }
+}
+
+/// An answer in JSON.
+pub(crate) struct Json<T>(pub(crate) StatusCode, pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        let Self(status, value) = self;
+        let Ok(body) = serde_json::to_vec(&value) else {
+            return Problem::internal().into_response();
+        };
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        response
+    }
+}
+
+/// A 200 in JSON.
+pub(crate) fn ok<T: Serialize>(value: T) -> Json<T> {
+    Json(StatusCode::OK, value)
+}

@@ -1,0 +1,189 @@
+//! Parameters of a list, read as strictly as bodies are.
+
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use posthaste_core::address::Mailbox;
+use posthaste_core::port::EmailFilter;
+use posthaste_core::{Timestamp, status::Status};
+use posthaste_engine::FieldError;
+use posthaste_engine::operator::LONGEST_LIST;
+use utoipa::IntoParams;
+
+use crate::problem::{Kind, Problem};
+
+const DEFAULT_LIMIT: usize = 50;
+
+/// The parameters of a request, in their order.
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Parameters {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        Query::from_request_parts(parts, state)
+            .await
+            .map(|Query(pairs)| Self(pairs))
+            .map_err(|_| Problem::new(Kind::Invalid, "The query of the address cannot be read."))
+    }
+}
+
+/// What all lists of emails can be asked for, for the description of the API.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code)]
+pub(crate) struct ListParameters {
+    /// Only from this template.
+    template: Option<String>,
+    /// Only to this address.
+    to: Option<String>,
+    /// An id, a key, an exact address or the start of a subject.
+    q: Option<String>,
+    /// Only accepted at or after this moment (RFC 3339).
+    since: Option<String>,
+    /// At most this many, from 1 to 500; 50 if left out.
+    limit: Option<usize>,
+    /// What the page before gave as `next`.
+    after: Option<uuid::Uuid>,
+}
+
+impl Parameters {
+    /// The filter for a list of emails.
+    pub(crate) fn email_filter(self, owner: Option<&str>) -> Result<EmailFilter, Problem> {
+        self.filter(owner, true, false)
+    }
+
+    /// The filter for a list of dead letters.
+    pub(crate) fn dead_filter(self, owner: Option<&str>) -> Result<EmailFilter, Problem> {
+        let mut filter = self.filter(owner, false, true)?;
+        filter.statuses = vec![Status::Dead];
+        Ok(filter)
+    }
+
+    /// How many entries of a list are asked for, and nothing else.
+    pub(crate) fn limit(self) -> Result<usize, Problem> {
+        let mut reading = Reading::default();
+        let mut limit = DEFAULT_LIMIT;
+        for (name, text) in self.given() {
+            match name {
+                "limit" => reading.set(&mut limit, name, limit_of(text)),
+                other => reading.unknown(other, &["limit"]),
+            }
+        }
+        reading.finish(limit)
+    }
+
+    /// What is given; a parameter without a value is as good as none.
+    fn given(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.trim()))
+            .filter(|(_, text)| !text.is_empty())
+    }
+
+    fn filter(
+        self,
+        owner: Option<&str>,
+        with_status: bool,
+        with_fingerprint: bool,
+    ) -> Result<EmailFilter, Problem> {
+        let mut filter = EmailFilter {
+            owner: owner.map(str::to_owned),
+            limit: DEFAULT_LIMIT,
+            ..EmailFilter::default()
+        };
+        let mut reading = Reading::default();
+        for (name, text) in self.given() {
+            match name {
+                "status" if with_status => {
+                    for name in text.split(',').map(str::trim) {
+                        match name.parse() {
+                            Ok(status) => filter.statuses.push(status),
+                            Err(error) => reading.note("status", format!("{error}")),
+                        }
+                    }
+                }
+                "template" => reading.set(&mut filter.template, name, Ok(Some(text.to_owned()))),
+                "to" => reading.set(&mut filter.to, name, Ok(Some(address_of(text)))),
+                "q" => reading.set(&mut filter.q, name, Ok(Some(text.to_owned()))),
+                "since" => reading.set(&mut filter.since, name, time_of(text).map(Some)),
+                "limit" => reading.set(&mut filter.limit, name, limit_of(text)),
+                "after" => reading.set(&mut filter.after, name, id_of(text).map(Some)),
+                "fingerprint" if with_fingerprint => {
+                    reading.set(&mut filter.fingerprint, name, Ok(Some(text.to_owned())));
+                }
+                other => {
+                    let mut known = vec!["template", "to", "q", "since", "limit", "after"];
+                    known.extend(with_status.then_some("status"));
+                    known.extend(with_fingerprint.then_some("fingerprint"));
+                    reading.unknown(other, &known);
+                }
+            }
+        }
+        reading.finish(filter)
+    }
+}
+
+/// The form in which addresses are compared, if it is one.
+fn address_of(text: &str) -> String {
+    Mailbox::parse(text).map_or_else(|_| text.to_owned(), |mailbox| mailbox.address.folded())
+}
+
+fn time_of(text: &str) -> Result<Timestamp, String> {
+    // A `+` in an address stands for a blank; there is none in a time.
+    Timestamp::from_str(&text.replace(' ', "+"))
+        .map_err(|_| "is not a time as of RFC 3339; write it as in 2026-11-15T18:30:00Z".to_owned())
+}
+
+fn limit_of(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|limit| (1..=LONGEST_LIST).contains(limit))
+        .ok_or_else(|| format!("must be a whole number from 1 to {LONGEST_LIST}"))
+}
+
+fn id_of<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| "must be the `next` of the page before".to_owned())
+}
+
+/// Collects what is wrong, so that the caller can mend it in one go.
+#[derive(Default)]
+struct Reading<'a> {
+    seen: Vec<&'a str>,
+    errors: Vec<FieldError>,
+}
+
+impl<'a> Reading<'a> {
+    fn note(&mut self, field: &str, message: String) {
+        self.errors.push(FieldError {
+            field: field.to_owned(),
+            message,
+        });
+    }
+
+    fn set<T>(&mut self, place: &mut T, name: &'a str, value: Result<T, String>) {
+        if self.seen.contains(&name) {
+            self.note(name, "is given more than once".to_owned());
+        }
+        self.seen.push(name);
+        match value {
+            Ok(value) => *place = value,
+            Err(message) => self.note(name, message),
+        }
+    }
+
+    fn unknown(&mut self, name: &str, known: &[&str]) {
+        let message = format!("is not a known parameter; known are {}", known.join(", "));
+        self.note(name, message);
+    }
+
+    fn finish<T>(self, value: T) -> Result<T, Problem> {
+        if self.errors.is_empty() {
+            Ok(value)
+        } else {
+            Err(Problem::invalid_fields(self.errors))
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Acting on one email, and saying what to do when that is refused.
+
+use posthaste_core::email::EmailId;
+use posthaste_core::port::{Acted, Action};
+use posthaste_core::status::Status;
+use posthaste_engine::Caller;
+
+use crate::app::App;
+use crate::body::ActedBody;
+use crate::json::{self, Json};
+use crate::problem::{Kind, Problem};
+
+/// Acts on one email for this caller.
+pub(super) async fn act(
+    app: &App,
+    caller: &Caller,
+    id: EmailId,
+    action: Action,
+) -> Result<Json<ActedBody>, Problem> {
+    match app.operator.act(id, action, &caller.actor()).await? {
+        Acted::Done(status) => Ok(json::ok(ActedBody::new(id, status, true))),
+        Acted::Unchanged(status) => Ok(json::ok(ActedBody::new(id, status, false))),
+        Acted::Refused(_, status) => Err(Problem::new(Kind::Conflict, advice(action, status))),
+        Acted::Erased => Err(Problem::new(
+            Kind::Gone,
+            "The content of this email was erased, so it cannot be sent again. Hand in a new email.",
+        )),
+        Acted::NotFound => Err(Problem::no_such_email()),
+    }
+}
+
+/// Why the state does not allow it, and what to do instead.
+fn advice(action: Action, status: Status) -> String {
+    let advice = match (action, status) {
+        (Action::Cancel, Status::Sending) => {
+            "The email is being sent right now. If this attempt fails, it can be cancelled before the next."
+        }
+        (Action::Cancel, Status::Unknown) => {
+            "The email may have been sent. Settle it with POST /v1/emails/{id}/resolve."
+        }
+        (Action::Cancel, Status::Dead) => {
+            "The email was given up already. Discard it with POST /v1/dead-letters/{id}/discard."
+        }
+        (Action::Retry, Status::Discarded) => {
+            "The email was discarded. Restore it first: POST /v1/dead-letters/{id}/restore."
+        }
+        (Action::Retry, Status::Sent | Status::Cancelled) => {
+            "To send it again, hand in a new email with a new message_key."
+        }
+        (Action::Resolve(_), _) => "Only an email that is `unknown` needs to be resolved.",
+        (Action::Discard, Status::Unknown) => {
+            "Resolve it as dead first: POST /v1/emails/{id}/resolve."
+        }
+        (Action::Discard, Status::Pending | Status::Failed | Status::RetryQueued) => {
+            "Only dead emails are discarded. Withdraw this one with POST /v1/emails/{id}/cancel."
+        }
+        (Action::Discard, _) => "Only dead emails are discarded.",
+        (Action::Restore, _) => "Only discarded emails are restored.",
+        (Action::Erase, Status::Unknown) => {
+            "Its fate is not known yet. Settle it first: POST /v1/emails/{id}/resolve."
+        }
+        (Action::Erase, _) => {
+            "It can still be sent. Cancel it first (POST /v1/emails/{id}/cancel), or wait until it is over."
+        }
+        _ => "There is nothing left to do about it.",
+    };
+    format!("The email is `{status}`. {advice}")
+}

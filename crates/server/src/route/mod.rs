@@ -1,0 +1,64 @@
+//! What is answered where: one file per noun.
+
+mod action;
+mod audit;
+mod dead_letters;
+pub(crate) mod docs;
+mod emails;
+pub(crate) mod health;
+mod inbox;
+pub(crate) mod metrics;
+mod stats;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::Redirect;
+use axum::routing::get;
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::openapi::Description;
+use crate::page;
+
+/// The routes that are part of the API's description.
+pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(emails::create, emails::list))
+        .routes(routes!(emails::create_batch))
+        .routes(routes!(emails::show))
+        .routes(routes!(emails::cancel))
+        .routes(routes!(emails::retry))
+        .routes(routes!(emails::resolve))
+        .routes(routes!(emails::erase))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::groups))
+        .routes(routes!(dead_letters::retry))
+        .routes(routes!(dead_letters::discard))
+        .routes(routes!(dead_letters::restore))
+        .routes(routes!(stats::show))
+        .routes(routes!(audit::list))
+        .routes(routes!(metrics::show))
+        .routes(routes!(health::livez))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::healthz))
+}
+
+/// The routes for people.
+pub(crate) fn pages() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(|| async { Redirect::temporary("/admin") }))
+        .route(
+            "/admin",
+            get(|| async { Redirect::temporary("/admin/inbox") }),
+        )
+        .route("/admin/inbox", get(inbox::list))
+        .route("/admin/inbox/{id}", get(inbox::show))
+        .route("/admin/inbox/{id}/html", get(inbox::html))
+        .route("/admin/inbox/{id}/source", get(inbox::source))
+        .route("/openapi.json", get(docs::openapi))
+        .route("/docs", get(docs::show))
+        .route("/style.css", get(page::style))
+}

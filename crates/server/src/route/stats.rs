@@ -1,0 +1,30 @@
+//! Numbers about emails.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+
+use crate::access::{Allowed, Read};
+use crate::app::App;
+use crate::body::StatisticsBody;
+use crate::json::{self, Json};
+use crate::openapi::ListProblems;
+use crate::problem::Problem;
+
+/// Show statistics
+///
+/// Of all owners together; they cost the same with ten emails and ten million.
+#[utoipa::path(
+    get,
+    path = "/v1/stats",
+    tag = "numbers",
+    responses((status = 200, description = "The numbers", body = StatisticsBody), ListProblems),
+    security(("key" = ["read"]))
+)]
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    _caller: Allowed<Read>,
+) -> Result<Json<StatisticsBody>, Problem> {
+    let found = app.operator.statistics().await?;
+    Ok(json::ok(StatisticsBody::of(&found, app.operator.now())))
+}
