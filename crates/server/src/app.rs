@@ -20,7 +20,8 @@ use crate::route::metrics::build_info;
 pub struct Limits {
     /// The largest body of a request.
     pub body_bytes: usize,
-    /// How much all bodies that are being worked on may take together.
+    /// How much all larger bodies that are being worked on may take together; at least as much
+    /// as one may have. More are answered 503 with `Retry-After`.
     pub all_bodies_bytes: usize,
     /// How many requests may be under way; more are answered 503 with `Retry-After`.
     pub in_flight_requests: usize,
@@ -39,6 +40,13 @@ impl Default for Limits {
             connections: 4_096,
             request_timeout: Duration::from_secs(30),
         }
+    }
+}
+
+impl Limits {
+    /// Once for the body to arrive, which has a limit of its own, and once for the answer.
+    pub(crate) const fn longest_request(&self) -> Duration {
+        self.request_timeout.saturating_mul(2)
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     let is_exempt = route.as_ref().is_some_and(|r| ALWAYS.contains(&r.as_str()));
     let response = match app.in_flight.try_acquire() {
         Err(_) if !is_exempt => overloaded(),
-        _permit => answer(&app, request, next).await,
+        _permit => answered(app.limits.longest_request(), next.run(request)).await,
     };
     let response = wish.shape(response);
 
@@ -64,10 +64,9 @@ fn overloaded() -> Response {
     .into_response()
 }
 
-async fn answer(app: &App, request: Request, next: Next) -> Response {
-    // Once for the body to arrive, which has a limit of its own, and once for the answer.
-    let most = app.limits.request_timeout.saturating_mul(2);
-    let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
+/// Whatever happens, there is an answer, and soon enough.
+async fn answered(most: Duration, answer: impl Future<Output = Response>) -> Response {
+    let answer = AssertUnwindSafe(answer).catch_unwind();
     match tokio::time::timeout(most, answer).await {
         Ok(Ok(response)) => response,
         // The panic hook has logged what it was.
@@ -155,5 +154,30 @@ impl Wish {
             }
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_a_500_that_does_not_tell_what_it_was() {
+        let response = answered(Duration::from_secs(60), async {
+            panic!("the secret is 42")
+        })
+        .await;
+        assert_eq!(response.status(), 500);
+        let body = axum::body::to_bytes(response.into_body(), 10_000)
+            .await
+            .unwrap();
+        assert!(!String::from_utf8_lossy(&body).contains("42"));
+    }
+
+    #[tokio::test]
+    async fn what_takes_too_long_becomes_a_503() {
+        let response = answered(Duration::ZERO, std::future::pending()).await;
+        assert_eq!(response.status(), 503);
+        assert!(response.headers().contains_key("retry-after"));
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -25,6 +26,8 @@ use crate::app::ServerParts;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most octets that the head of a request may have.
 const LARGEST_HEAD: usize = 64 * 1024;
+/// How long a connection may still begin its first request after the server began to drain.
+const LAST_CALL: Duration = Duration::from_secs(1);
 /// How long to wait when the system cannot give another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -36,12 +39,16 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let connections = Arc::new(Semaphore::new(parts.limits.connections));
-    let router = crate::router_until(parts, shutdown.clone());
+    let service = Service {
+        longest_request: parts.limits.longest_request(),
+        router: crate::router_until(parts, shutdown.clone()),
+        shutdown: shutdown.clone(),
+    };
     let tasks = TaskTracker::new();
     while let Some((stream, peer, permit)) = next(&listener, &connections, &shutdown).await {
-        let connection = connection(stream, peer, router.clone(), shutdown.clone());
+        let conversation = service.clone().converse(stream, peer);
         tasks.spawn(async move {
-            connection.await;
+            conversation.await;
             drop(permit);
         });
     }
@@ -86,35 +93,57 @@ fn is_of_the_connection(error: &io::Error) -> bool {
     )
 }
 
-async fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
+/// What all connections share.
+#[derive(Clone)]
+struct Service {
     router: Router,
     shutdown: CancellationToken,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY could not be set");
-    }
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(ConnectInfo(peer));
-        router.clone().call(request)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_header_size(LARGEST_HEAD)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    longest_request: Duration,
+}
+
+impl Service {
+    async fn converse(self, stream: TcpStream, peer: SocketAddr) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-    };
-    if let Err(error) = result {
-        // Clients come and go as they like.
-        tracing::debug!(%error, %peer, "a connection ended early");
+        let has_begun = Arc::new(AtomicBool::new(false));
+        let begins = Arc::clone(&has_begun);
+        let router = self.router;
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            begins.store(true, Ordering::Relaxed);
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(ConnectInfo(peer));
+            router.clone().call(request)
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_header_size(LARGEST_HEAD)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let result = tokio::select! {
+            result = connection.as_mut() => result,
+            () = self.shutdown.cancelled() => {
+                // Closes an idle connection, and any other after its present request.
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    result = connection.as_mut() => result,
+                    () = outstayed(&has_begun, self.longest_request) => return,
+                }
+            }
+        };
+        if let Err(error) = result {
+            // Clients come and go as they like.
+            tracing::debug!(%error, %peer, "a connection ended early");
+        }
+    }
+}
+
+/// Resolves when a connection has no business to be open any more: it has not begun a request
+/// although it had the time, or it does not take its answer.
+async fn outstayed(has_begun: &AtomicBool, longest_request: Duration) {
+    tokio::time::sleep(LAST_CALL).await;
+    if has_begun.load(Ordering::Relaxed) {
+        tokio::time::sleep(longest_request).await;
     }
 }

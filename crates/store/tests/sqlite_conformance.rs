@@ -1,5 +1,7 @@
 //! SQLite does what every store must do.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

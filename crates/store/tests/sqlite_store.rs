@@ -3,6 +3,8 @@
 //! `synchronous` belongs to a connection and cannot be seen from another one: the store's own
 //! unit tests look at it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::future::{Future, poll_fn};
 use std::path::PathBuf;
 use std::pin::Pin;

@@ -1,5 +1,7 @@
 //! `verify` finds what was done to a database behind the store's back.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

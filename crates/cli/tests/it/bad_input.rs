@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{email_to, posthaste, verify};
+use crate::support::{email_to, get, post, posthaste, verify};
 
 /// An email with one thing wrong, and the field that the answer must name.
 fn cases() -> Vec<(Value, &'static str)> {
@@ -85,7 +85,7 @@ fn cases() -> Vec<(Value, &'static str)> {
 async fn every_bad_input_is_refused_by_name_and_stores_nothing() {
     let server = posthaste().start().await;
     for (email, field) in cases() {
-        let answer = server.post_json("/v1/emails", &email).await;
+        let answer = post(&server, "/v1/emails", &email).await;
         assert!(
             (400..500).contains(&answer.status),
             "{field}: {} {}",
@@ -108,7 +108,7 @@ async fn every_bad_input_is_refused_by_name_and_stores_nothing() {
                 .all(|error| !error["message"].as_str().unwrap_or_default().is_empty())
         );
     }
-    let stats = server.get_json("/v1/stats").await;
+    let stats = get(&server, "/v1/stats").await;
     assert!(
         stats.body["emails"]
             .as_object()
@@ -118,7 +118,7 @@ async fn every_bad_input_is_refused_by_name_and_stores_nothing() {
         "{}",
         stats.body
     );
-    let listed = server.get_json("/v1/emails").await;
+    let listed = get(&server, "/v1/emails").await;
     assert_eq!(listed.body["data"], json!([]));
     verify(&server).await;
 }
@@ -128,7 +128,7 @@ async fn a_body_over_the_limit_is_413() {
     let server = posthaste().start().await;
     let mut email = email_to("ann@example.org");
     email["text"] = json!("x".repeat(26 * 1024 * 1024));
-    let answer = server.post_json("/v1/emails", &email).await;
+    let answer = post(&server, "/v1/emails", &email).await;
     assert_eq!(answer.status, 413, "{}", answer.body);
-    assert_eq!(server.get_json("/v1/emails").await.body["data"], json!([]));
+    assert_eq!(get(&server, "/v1/emails").await.body["data"], json!([]));
 }

@@ -2,14 +2,15 @@
 
 use serde_json::Value;
 
-use crate::support::{a_sink, email_to, posthaste, sending_to, submit, until, verify};
+use crate::support::{a_sink, email_to, get, posthaste, run, sending_to, submit, until, verify};
 
 #[tokio::test]
 async fn an_email_handed_in_by_the_command_line_is_sent_by_the_running_server() {
     let sink = a_sink().await;
     let server = sending_to(&sink).start().await;
-    let output = server
-        .run(&[
+    let output = run(
+        &server,
+        &[
             "send",
             "--from",
             "app@example.org",
@@ -20,8 +21,9 @@ async fn an_email_handed_in_by_the_command_line_is_sent_by_the_running_server() 
             "--text",
             "x",
             "--json",
-        ])
-        .await;
+        ],
+    )
+    .await;
     assert_eq!(output.code, 0, "{}", output.stderr);
     let answer: Value = serde_json::from_str(&output.stdout).unwrap();
     until(&server, answer["id"].as_str().unwrap(), "sent").await;
@@ -34,12 +36,12 @@ async fn a_dead_letter_retried_by_the_command_line_is_sent_by_the_running_server
     let server = sending_to(&sink).env("MAX_ATTEMPTS", "1").start().await;
     let id = submit(&server, &email_to("fail1@example.org")).await;
     until(&server, &id, "dead").await;
-    let listed = server.run(&["dead", "list", "--json"]).await;
+    let listed = run(&server, &["dead", "list", "--json"]).await;
     assert_eq!(
         serde_json::from_str::<Value>(&listed.stdout).unwrap()["id"],
         id.as_str()
     );
-    assert_eq!(server.run(&["dead", "retry", "--all"]).await.code, 0);
+    assert_eq!(run(&server, &["dead", "retry", "--all"]).await.code, 0);
     until(&server, &id, "sent").await;
     verify(&server).await;
 }
@@ -73,7 +75,7 @@ async fn exit_codes_tell_what_happened() {
         (&["doctor", "--classify", "550 5.1.1 No such user"], 0),
     ];
     for (arguments, code) in cases {
-        let output = server.run(arguments).await;
+        let output = run(&server, arguments).await;
         assert_eq!(
             output.code, code,
             "{arguments:?}: {}{}",
@@ -91,13 +93,13 @@ async fn verify_fails_on_a_ledger_id_that_is_missing() {
     let ledger = server.data_dir().join("ledger");
     std::fs::write(&ledger, format!("# accepted\n{id}\n")).unwrap();
     let path = ledger.to_str().unwrap();
-    assert_eq!(server.run(&["verify", "--ledger", path]).await.code, 0);
+    assert_eq!(run(&server, &["verify", "--ledger", path]).await.code, 0);
     std::fs::write(
         &ledger,
         format!("{id}\n0198a000-0000-7000-8000-000000000000\n"),
     )
     .unwrap();
-    let output = server.run(&["verify", "--ledger", path]).await;
+    let output = run(&server, &["verify", "--ledger", path]).await;
     assert_eq!(output.code, 1);
     assert!(output.stdout.contains("I2"), "{}", output.stdout);
 }
@@ -105,36 +107,39 @@ async fn verify_fails_on_a_ledger_id_that_is_missing() {
 #[tokio::test]
 async fn once_a_key_exists_requests_need_one_and_a_revoked_one_is_useless_at_once() {
     let server = posthaste().start().await;
-    assert_eq!(server.get_json("/v1/stats").await.status, 200);
-    let made = server
-        .run(&[
+    assert_eq!(get(&server, "/v1/stats").await.status, 200);
+    let made = run(
+        &server,
+        &[
             "keys", "create", "--name", "ops", "--scope", "admin", "--json",
-        ])
-        .await;
+        ],
+    )
+    .await;
     let made: Value = serde_json::from_str(&made.stdout).unwrap();
     let key = made["key"].as_str().unwrap();
-    let asked = |key: &str| server.get_json_as("/v1/stats", key.to_owned());
-    assert_eq!(asked(key).await.status, 200);
-    assert_eq!(server.get_json("/v1/stats").await.status, 401);
-    assert_eq!(asked("ph_wrong").await.status, 401);
+    let asked = async |key: &str| {
+        let request = server
+            .request(reqwest::Method::GET, "/v1/stats")
+            .bearer_auth(key);
+        server.answer(request).await.0
+    };
+    assert_eq!(asked(key).await, 200);
+    assert_eq!(get(&server, "/v1/stats").await.status, 401);
+    assert_eq!(asked("ph_wrong").await, 401);
     assert_eq!(
-        server
-            .run(&["keys", "revoke", made["id"].as_str().unwrap()])
+        run(&server, &["keys", "revoke", made["id"].as_str().unwrap()])
             .await
             .code,
         0
     );
-    assert_eq!(asked(key).await.status, 401);
+    assert_eq!(asked(key).await, 401);
 }
 
 #[tokio::test]
 async fn listening_beyond_this_machine_needs_a_key_first() {
-    let server = posthaste().start().await;
-    let elsewhere = tempfile::tempdir().unwrap();
-    let folder = elsewhere.path().to_str().unwrap();
-    let output = server
-        .run(&["--data-dir", folder, "serve", "--listen", "0.0.0.0:0"])
-        .await;
+    let mut server = posthaste().start().await;
+    server.kill9();
+    let output = run(&server, &["serve", "--listen", "0.0.0.0:0"]).await;
     assert_eq!(output.code, 2, "{}", output.stderr);
     assert!(
         output.stderr.contains("posthaste keys create"),
@@ -145,13 +150,9 @@ async fn listening_beyond_this_machine_needs_a_key_first() {
 
 #[tokio::test]
 async fn the_configuration_is_shown_without_secrets() {
-    let server = posthaste().start().await;
-    let output = server
-        .run_with(
-            &["config", "show"],
-            &[("SMTP_URL", "smtp://user:hunter2@mail.example.org")],
-        )
-        .await;
+    let mut server = posthaste().start().await;
+    server.set("SMTP_URL", "smtp://user:hunter2@mail.example.org");
+    let output = run(&server, &["config", "show"]).await;
     assert_eq!(output.code, 0);
     assert!(
         output.stdout.contains("smtp://user:***@mail.example.org"),

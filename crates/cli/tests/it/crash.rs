@@ -2,21 +2,19 @@
 
 use serde_json::json;
 
-use crate::support::{a_sink, copies, email_to, sending_to, submit, until, verify};
+use crate::support::{a_sink, copies, email_to, post, run, sending_to, submit, until, verify};
 
 #[tokio::test]
 async fn killed_between_accept_and_send_it_is_sent_once_after_the_restart() {
     let sink = a_sink().await;
-    let mut server = sending_to(&sink)
-        .arguments(&["--role", "api"])
-        .start()
-        .await;
-    let id = submit(&server, &email_to("ann@example.org")).await;
-    server.kill9().await;
+    let folder = tempfile::tempdir().unwrap();
+    let accepting = sending_to(&sink).data_dir(folder.path());
+    let mut accepting = accepting.arg("--role").arg("api").start().await;
+    let id = submit(&accepting, &email_to("ann@example.org")).await;
+    accepting.kill9();
     assert_eq!(sink.report().messages, 0);
 
-    server.set_arguments(&[]);
-    server.restart(&[]).await;
+    let server = sending_to(&sink).data_dir(folder.path()).start().await;
 
     until(&server, &id, "sent").await;
     assert_eq!(copies(&sink, &id, "ann@example.org"), 1);
@@ -32,14 +30,17 @@ async fn killed_after_the_commit_and_before_the_answer_the_same_key_gives_the_sa
         .await;
     let mut email = email_to("ann@example.org");
     email["message_key"] = json!("order-1");
+    let request = server
+        .request(reqwest::Method::POST, "/v1/emails")
+        .json(&email);
     assert!(
-        server.try_post_json("/v1/emails", &email).await.is_err(),
+        server.try_answer(request).await.is_err(),
         "no answer was seen"
     );
     server.wait_for_exit().await;
 
     server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
-    let again = server.post_json("/v1/emails", &email).await;
+    let again = post(&server, "/v1/emails", &email).await;
 
     assert_eq!(again.status, 200, "{}", again.body);
     let id = again.body["id"].as_str().unwrap();
@@ -101,7 +102,7 @@ async fn a_scheduler_killed_in_the_middle_loses_and_doubles_nothing() {
 async fn a_second_server_on_the_same_file_is_refused() {
     let sink = a_sink().await;
     let server = sending_to(&sink).start().await;
-    let output = server.run(&["serve", "--listen", "127.0.0.1:0"]).await;
+    let output = run(&server, &["serve", "--listen", "127.0.0.1:0"]).await;
     assert_eq!(output.code, 2, "{}", output.stderr);
     assert!(output.stderr.contains("--data-dir"), "{}", output.stderr);
 }

@@ -2,15 +2,21 @@
 
 use serde_json::json;
 
-use crate::support::{a_sink, email_to, posthaste, sending_to, submit, until, verify};
+use crate::support::{
+    a_sink, email_to, get, post, posthaste, sending_to, submit, text, until, verify,
+};
 
 #[tokio::test]
 async fn the_printed_curl_line_puts_an_email_into_the_dev_inbox() {
     let server = posthaste().start().await;
     // The line as it is printed, run by a shell.
-    let printed = server.stdout();
+    let printed = server.log();
     let at = printed.find("curl ").expect("a curl line");
-    let command = printed[at..].trim().to_owned();
+    let command = printed[at..]
+        .split("\n\n")
+        .next()
+        .unwrap_or_default()
+        .trim();
     let output = std::process::Command::new("sh")
         .args(["-c", &format!("{command} -s")])
         .output()
@@ -27,7 +33,7 @@ async fn the_printed_curl_line_puts_an_email_into_the_dev_inbox() {
 
     assert_eq!(email["status_text"], "Delivered");
     assert_eq!(email["attempts"][0]["transport"], "capture");
-    let inbox = server.get_text("/admin/inbox").await;
+    let inbox = text(&server, "/admin/inbox").await;
     assert!(inbox.contains("you@example.org"), "{inbox}");
     verify(&server).await;
 }
@@ -52,14 +58,14 @@ async fn the_same_key_twice_gives_one_email() {
     let server = sending_to(&sink).start().await;
     let mut email = email_to("ann@example.org");
     email["message_key"] = json!("order-1");
-    let first = server.post_json("/v1/emails", &email).await;
-    let again = server.post_json("/v1/emails", &email).await;
+    let first = post(&server, "/v1/emails", &email).await;
+    let again = post(&server, "/v1/emails", &email).await;
     assert_eq!((first.status, again.status), (202, 200));
     assert_eq!(first.body["id"], again.body["id"]);
     assert_eq!(again.header("idempotent-replayed"), Some("true"));
 
     email["subject"] = json!("Something else");
-    let other = server.post_json("/v1/emails", &email).await;
+    let other = post(&server, "/v1/emails", &email).await;
     assert_eq!(other.status, 422);
     assert_eq!(other.body["errors"][0]["field"], "message_key");
 
@@ -74,10 +80,10 @@ async fn an_email_for_later_waits_for_its_time() {
     let sink = a_sink().await;
     let server = sending_to(&sink).start().await;
     let mut email = email_to("ann@example.org");
-    let at = server.now() + std::time::Duration::from_millis(1500);
+    let at = jiff::Timestamp::now() + std::time::Duration::from_millis(1500);
     email["send_at"] = json!(at.to_string());
     let id = submit(&server, &email).await;
-    let waiting = server.get_json(&format!("/v1/emails/{id}")).await;
+    let waiting = get(&server, &format!("/v1/emails/{id}")).await;
     assert_eq!(waiting.body["status_text"], "Scheduled");
     let sent = until(&server, &id, "sent").await;
     assert!(

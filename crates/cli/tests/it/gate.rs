@@ -4,7 +4,7 @@ use posthaste_testkit::process::Posthaste;
 use serde_json::Value;
 
 use crate::recording_server::RecordingServer;
-use crate::support::{a_sink, copies, email_to, posthaste, sending_to, submit, until, verify};
+use crate::support::{a_sink, copies, email_to, posthaste, run, sending_to, submit, until, verify};
 
 fn row(server: &Posthaste, id: &str) -> (String, String) {
     let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
@@ -92,9 +92,7 @@ async fn killed_right_after_the_dot_resend_sends_at_most_one_more_copy_and_says_
 async fn resolved(server: &Posthaste, id: &str, resolution: &str) -> Value {
     let uncertain = until(server, id, "unknown").await;
     assert_eq!(uncertain["status_text"], "Uncertain");
-    let output = server
-        .run(&["emails", "resolve", id, "--as", resolution])
-        .await;
+    let output = run(&server, &["emails", "resolve", id, "--as", resolution]).await;
     assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
     server
         .wait_for_email(id, |email| {
@@ -133,7 +131,7 @@ async fn a_sender_frozen_past_its_lease_finishes_with_its_late_250_and_sends_no_
         .await;
     let id = submit(&server, &email_to("ann@example.org")).await;
     let dot = recorder.dots.recv().await.unwrap();
-    server.freeze().await;
+    server.pause();
     let locked_until = || {
         let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
         let sql = "SELECT locked_until FROM email_log";
@@ -147,7 +145,7 @@ async fn a_sender_frozen_past_its_lease_finishes_with_its_late_250_and_sends_no_
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     dot.answer.send("250 2.0.0 kept\r\n").unwrap();
-    server.thaw().await;
+    server.resume();
     let sent = until(&server, &id, "sent").await;
     assert_eq!(sent["attempts"].as_array().unwrap().len(), 1, "{sent}");
     assert_eq!(sent["attempts"][0]["outcome"], "sent");

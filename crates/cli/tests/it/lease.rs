@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_sink::{Sink, SinkConfig};
 use serde_json::json;
 
-use crate::support::{email_to, sending_to, until, verify};
+use crate::support::{email_to, post, sending_to, text, until, verify};
 
 #[tokio::test]
 async fn five_hundred_emails_through_a_server_that_takes_longer_than_the_lease() {
@@ -23,16 +23,14 @@ async fn five_hundred_emails_through_a_server_that_takes_longer_than_the_lease()
     let emails: Vec<_> = (0..500)
         .map(|n| email_to(&format!("user{n}@example.org")))
         .collect();
-    let answer = server
-        .post_json("/v1/emails/batch", &json!({"emails": emails}))
-        .await;
+    let answer = post(&server, "/v1/emails/batch", &json!({"emails": emails})).await;
     assert_eq!(answer.status, 202);
     for entry in answer.body["data"].as_array().unwrap() {
         let sent = until(&server, entry["id"].as_str().unwrap(), "sent").await;
         assert_eq!(sent["attempts"].as_array().unwrap().len(), 1, "{sent}");
     }
     assert_eq!(sink.report().messages, 500);
-    let metrics = server.get_text("/metrics").await;
+    let metrics = text(&server, "/metrics").await;
     for phase in ["idle", "preparing", "committing"] {
         let line = format!("posthaste_leases_rescued_total{{phase=\"{phase}\"}} 0");
         assert!(metrics.contains(&line), "{phase}: {metrics}");

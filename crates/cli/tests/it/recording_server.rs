@@ -5,21 +5,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
 /// The final dot has arrived; nothing was answered yet.
-pub struct DotArrived {
+pub(crate) struct DotArrived {
     /// The message as it came over the wire, without the dot.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Answers the dot.
-    pub answer: oneshot::Sender<&'static str>,
+    pub(crate) answer: oneshot::Sender<&'static str>,
 }
 
 /// A server on a free port.
-pub struct RecordingServer {
-    pub url: String,
-    pub dots: mpsc::UnboundedReceiver<DotArrived>,
+pub(crate) struct RecordingServer {
+    pub(crate) url: String,
+    pub(crate) dots: mpsc::UnboundedReceiver<DotArrived>,
 }
 
 impl RecordingServer {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("smtp://{}?tls=none", listener.local_addr().unwrap());
         let (arrived, dots) = mpsc::unbounded_channel();

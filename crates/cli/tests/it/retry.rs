@@ -3,7 +3,7 @@
 use posthaste_sink::Mode;
 use serde_json::Value;
 
-use crate::support::{a_sink, copies, email_to, sending_to, submit, until, verify};
+use crate::support::{a_sink, copies, email_to, get, post, sending_to, submit, until, verify};
 
 fn time(value: &Value) -> f64 {
     let text = value.as_str().unwrap();
@@ -86,18 +86,18 @@ async fn a_replayed_dead_letter_is_delivered_with_a_fresh_budget() {
     sink.set_mode(Mode::TempfailAll);
     let id = submit(&server, &email_to("ann@example.org")).await;
     until(&server, &id, "dead").await;
-    let listed = server.get_json("/v1/dead-letters").await;
+    let listed = get(&server, "/v1/dead-letters").await;
     assert_eq!(listed.body["data"][0]["id"], id.as_str());
-    let groups = server.get_json("/v1/dead-letters/groups").await;
+    let groups = get(&server, "/v1/dead-letters/groups").await;
     assert_eq!(groups.body["data"][0]["count"], 1);
 
     // It fails once more after the replay, which a spent budget would not allow.
-    let retried = server
-        .post_json(
-            &format!("/v1/dead-letters/{id}/retry"),
-            &serde_json::json!({}),
-        )
-        .await;
+    let retried = post(
+        &server,
+        &format!("/v1/dead-letters/{id}/retry"),
+        &serde_json::json!({}),
+    )
+    .await;
     assert_eq!(retried.status, 200, "{}", retried.body);
     server
         .wait_for_email(&id, |email| email["attempt_count"] == 1)

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{a_sink, email_to, sending_to, until, verify};
+use crate::support::{a_sink, email_to, post, run, sending_to, until, verify};
 
 #[tokio::test]
 async fn sigterm_under_load_drains_and_leaves_nothing_uncertain() {
@@ -14,17 +14,17 @@ async fn sigterm_under_load_drains_and_leaves_nothing_uncertain() {
     let emails: Vec<_> = (0..200)
         .map(|n| email_to(&format!("slow20+{n}@example.org")))
         .collect();
-    let answer = server
-        .post_json("/v1/emails/batch", &json!({"emails": emails}))
-        .await;
+    let answer = post(&server, "/v1/emails/batch", &json!({"emails": emails})).await;
     assert_eq!(answer.status, 202);
     sink.wait_for(5).await;
 
     assert_eq!(server.terminate().await, Some(0));
 
-    let statuses = server
-        .run(&["emails", "list", "--status", "sending,unknown", "--json"])
-        .await;
+    let statuses = run(
+        &server,
+        &["emails", "list", "--status", "sending,unknown", "--json"],
+    )
+    .await;
     assert_eq!(
         statuses.stdout, "",
         "leases are released, nothing is uncertain"
@@ -45,13 +45,11 @@ async fn a_server_that_hangs_does_not_hold_up_the_shutdown() {
         .env("POSTHASTE_SHUTDOWN__DRAIN", "200ms")
         .start()
         .await;
-    let answer = server
-        .post_json("/v1/emails", &email_to("hang@example.org"))
-        .await;
+    let answer = post(&server, "/v1/emails", &email_to("hang@example.org")).await;
     let id = answer.body["id"].as_str().unwrap().to_owned();
     until(&server, &id, "sending").await;
     assert_eq!(server.terminate().await, Some(0));
-    let shown = server.run(&["emails", "show", &id, "--json"]).await;
+    let shown = run(&server, &["emails", "show", &id, "--json"]).await;
     let email: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!(
         email["status"], "pending",

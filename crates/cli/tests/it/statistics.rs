@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::support::{a_sink, email_to, sending_to, verify};
+use crate::support::{a_sink, email_to, get, post, sending_to, text, verify};
 
 #[tokio::test]
 async fn stats_and_gauges_equal_the_rows_after_a_mixed_run() {
@@ -27,9 +27,7 @@ async fn stats_and_gauges_equal_the_rows_after_a_mixed_run() {
     let emails: Vec<_> = (0..160)
         .map(|n| email_to(&format!("{}+{n}@example.org", kinds[n % kinds.len()])))
         .collect();
-    let answer = server
-        .post_json("/v1/emails/batch", &json!({"emails": emails}))
-        .await;
+    let answer = post(&server, "/v1/emails/batch", &json!({"emails": emails})).await;
     let ids: Vec<String> = answer.body["data"]
         .as_array()
         .unwrap()
@@ -43,10 +41,10 @@ async fn stats_and_gauges_equal_the_rows_after_a_mixed_run() {
             })
             .await;
     }
-    let dead = server.get_json("/v1/dead-letters?limit=10").await;
+    let dead = get(&server, "/v1/dead-letters?limit=10").await;
     for entry in dead.body["data"].as_array().unwrap().iter().take(5) {
         let path = format!("/v1/dead-letters/{}/discard", entry["id"].as_str().unwrap());
-        assert_eq!(server.post_json(&path, &json!({})).await.status, 200);
+        assert_eq!(post(&server, &path, &json!({})).await.status, 200);
     }
 
     let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
@@ -59,8 +57,8 @@ async fn stats_and_gauges_equal_the_rows_after_a_mixed_run() {
         .unwrap()
         .map(Result::unwrap)
         .collect();
-    let stats = server.get_json("/v1/stats").await.body;
-    let metrics = server.get_text("/metrics").await;
+    let stats = get(&server, "/v1/stats").await.body;
+    let metrics = text(&server, "/metrics").await;
     for (status, counted) in stats["emails"].as_object().unwrap() {
         let there = rows.get(status).copied().unwrap_or(0);
         assert_eq!(counted, &Value::from(there), "{status}");

@@ -5,12 +5,12 @@ use posthaste_testkit::process::{Posthaste, PosthasteBuilder};
 use serde_json::{Value, json};
 
 /// The real binary, not started yet.
-pub fn posthaste() -> PosthasteBuilder {
+pub(crate) fn posthaste() -> PosthasteBuilder {
     Posthaste::builder(env!("CARGO_BIN_EXE_posthaste"))
 }
 
 /// The real binary, sending to this sink, with short delays.
-pub fn sending_to(sink: &Sink) -> PosthasteBuilder {
+pub(crate) fn sending_to(sink: &Sink) -> PosthasteBuilder {
     posthaste()
         .env("SMTP_URL", format!("{}?tls=none", sink.url()))
         .env("BACKOFF_SCHEDULE", "100ms")
@@ -18,7 +18,7 @@ pub fn sending_to(sink: &Sink) -> PosthasteBuilder {
 }
 
 /// A sink that keeps what it gets.
-pub async fn a_sink() -> Sink {
+pub(crate) async fn a_sink() -> Sink {
     Sink::start(SinkConfig {
         keep_messages: true,
         ..SinkConfig::default()
@@ -28,31 +28,90 @@ pub async fn a_sink() -> Sink {
 }
 
 /// An email to someone.
-pub fn email_to(recipient: &str) -> Value {
+pub(crate) fn email_to(recipient: &str) -> Value {
     json!({"from": "app@example.org", "to": recipient, "subject": "Hello", "text": "It works."})
 }
 
+/// What the server answered.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Reply {
+    /// A header of the answer.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+fn reply((status, headers, body): posthaste_testkit::process::Answer) -> Reply {
+    Reply {
+        status: status.as_u16(),
+        headers,
+        body,
+    }
+}
+
+/// GET.
+pub(crate) async fn get(server: &Posthaste, path: &str) -> Reply {
+    reply(server.get_json(path).await)
+}
+
+/// GET of something that is not JSON.
+pub(crate) async fn text(server: &Posthaste, path: &str) -> String {
+    get(server, path)
+        .await
+        .body
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// POST with a JSON body.
+pub(crate) async fn post(server: &Posthaste, path: &str, body: &Value) -> Reply {
+    reply(server.post_json(path, body).await)
+}
+
+/// How a command ended.
+pub(crate) struct Output {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a command beside the server.
+pub(crate) async fn run(server: &Posthaste, arguments: &[&str]) -> Output {
+    let (code, stdout, stderr) = server.run(arguments).await;
+    Output {
+        code,
+        stdout,
+        stderr,
+    }
+}
+
 /// Submits an email and gives its id.
-pub async fn submit(server: &Posthaste, email: &Value) -> String {
-    let answer = server.post_json("/v1/emails", email).await;
+pub(crate) async fn submit(server: &Posthaste, email: &Value) -> String {
+    let answer = post(server, "/v1/emails", email).await;
     assert_eq!(answer.status, 202, "{}", answer.body);
     answer.body["id"].as_str().unwrap().to_owned()
 }
 
 /// Waits until the email is in this state and gives it.
-pub async fn until(server: &Posthaste, id: &str, status: &str) -> Value {
+pub(crate) async fn until(server: &Posthaste, id: &str, status: &str) -> Value {
     server
         .wait_for_email(id, |email| email["status"] == status)
         .await
 }
 
 /// How many copies of an email arrived at this recipient.
-pub fn copies(sink: &Sink, id: &str, recipient: &str) -> u64 {
+pub(crate) fn copies(sink: &Sink, id: &str, recipient: &str) -> u64 {
     sink.copies(&format!("{id}@example.org"), recipient)
 }
 
 /// Every promise holds, according to the command line.
-pub async fn verify(server: &Posthaste) {
-    let output = server.run(&["verify", "--json"]).await;
+pub(crate) async fn verify(server: &Posthaste) {
+    let output = run(server, &["verify", "--json"]).await;
     assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
 }

@@ -1,7 +1,6 @@
 //! The MIME message: what callers hand in is what readers see, and nothing else.
 
 use mail_parser::{MessageParser, MimeHeaders as _};
-use posthaste_core::port::DeskStore as _;
 use posthaste_engine::intake::{AttachmentRequest, CalendarRequest, EmailRequest, Refused};
 
 use crate::world::{World, a_request};

@@ -8,7 +8,7 @@ use posthaste_broker::InProcessBroker;
 use posthaste_core::classification::Classifier;
 use posthaste_core::decision::RecipientResult;
 use posthaste_core::email::{EmailId, EmailRecord};
-use posthaste_core::port::{Broker, DeskStore as _, Gate, Outgoing, SharedStore, Transport};
+use posthaste_core::port::{Broker, Gate, Outgoing, SharedStore, Transport};
 use posthaste_core::reply::Reply;
 use posthaste_core::status::Status;
 use posthaste_engine::intake::{EmailRequest, Submitter, Taken};
@@ -24,20 +24,20 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// The lease in these tests. Real time never gets that far; the manual clock does.
-pub const LEASE: Duration = Duration::from_secs(120);
+pub(crate) const LEASE: Duration = Duration::from_secs(120);
 
 /// What a test does with an attempt that has reached the transport.
-pub struct AtTransport {
+pub(crate) struct AtTransport {
     /// What is to be sent.
-    pub email: Outgoing,
+    pub(crate) email: Outgoing,
     /// `true`: ask the gate. Answered with what it said.
-    pub ask_gate: oneshot::Sender<oneshot::Sender<bool>>,
+    pub(crate) ask_gate: oneshot::Sender<oneshot::Sender<bool>>,
     /// Ends the attempt.
-    pub answer: oneshot::Sender<Answer>,
+    pub(crate) answer: oneshot::Sender<Answer>,
 }
 
 /// How the transport ends.
-pub enum Answer {
+pub(crate) enum Answer {
     /// 250 for everyone.
     Accepted,
     /// This for everyone.
@@ -85,23 +85,23 @@ impl Transport for ScriptedTransport {
 }
 
 /// Everything a test works with.
-pub struct World {
-    pub clock: Arc<ManualClock>,
-    pub store: SharedStore,
-    pub broker: Arc<InProcessBroker>,
-    pub intake: Intake,
-    pub scheduler: Scheduler,
-    pub rescuer: Rescuer,
-    pub registry: Registry,
-    pub attempts: mpsc::UnboundedReceiver<AtTransport>,
-    pub shutdown: CancellationToken,
+pub(crate) struct World {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: SharedStore,
+    pub(crate) broker: Arc<InProcessBroker>,
+    pub(crate) intake: Intake,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) rescuer: Rescuer,
+    pub(crate) registry: Registry,
+    pub(crate) attempts: mpsc::UnboundedReceiver<AtTransport>,
+    pub(crate) shutdown: CancellationToken,
     sender: Option<Arc<Sender>>,
     _folder: tempfile::TempDir,
 }
 
 impl World {
     /// A world with these policies and room for this many tickets.
-    pub fn with(policies: Policies, capacity: usize) -> Self {
+    pub(crate) fn with(policies: Policies, capacity: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::default());
         let mut options = SqliteOptions::new(folder.path().join("posthaste.db"));
@@ -164,18 +164,18 @@ impl World {
     }
 
     /// A world with the default policies.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Policies::default(), 1000)
     }
 
     /// Lets the sender run.
-    pub fn start_sender(&mut self) {
+    pub(crate) fn start_sender(&mut self) {
         let sender = self.sender.take().expect("started once");
         tokio::spawn(sender.run(self.shutdown.clone(), Duration::from_secs(5)));
     }
 
     /// Takes an email in.
-    pub async fn accept(&self, request: EmailRequest) -> EmailId {
+    pub(crate) async fn accept(&self, request: EmailRequest) -> EmailId {
         match self.try_accept(request).await {
             Ok(Taken::Accepted { id, .. }) => id,
             other => panic!("not accepted: {other:?}"),
@@ -183,7 +183,7 @@ impl World {
     }
 
     /// Takes an email in, or not.
-    pub async fn try_accept(
+    pub(crate) async fn try_accept(
         &self,
         request: EmailRequest,
     ) -> Result<Taken, posthaste_engine::intake::Refused> {
@@ -199,12 +199,12 @@ impl World {
     }
 
     /// An email as it is now.
-    pub async fn email(&self, id: EmailId) -> EmailRecord {
+    pub(crate) async fn email(&self, id: EmailId) -> EmailRecord {
         self.store.find(id).await.unwrap().unwrap()
     }
 
     /// Waits until an email is in this state.
-    pub async fn until(&self, id: EmailId, status: Status) -> EmailRecord {
+    pub(crate) async fn until(&self, id: EmailId, status: Status) -> EmailRecord {
         loop {
             let email = self.email(id).await;
             if email.state.status == status {
@@ -215,12 +215,12 @@ impl World {
     }
 
     /// The next attempt that reaches the transport.
-    pub async fn next_attempt(&mut self) -> AtTransport {
+    pub(crate) async fn next_attempt(&mut self) -> AtTransport {
         self.attempts.recv().await.expect("the sender runs")
     }
 
     /// The value of a metric line, for example `posthaste_dead_total{reason="Poison"}`.
-    pub fn metric(&self, line: &str) -> f64 {
+    pub(crate) fn metric(&self, line: &str) -> f64 {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
         let found = text
@@ -230,7 +230,7 @@ impl World {
     }
 
     /// Every promise holds.
-    pub async fn verify(&self) {
+    pub(crate) async fn verify(&self) {
         let violations = self
             .store
             .verify(&[], &Policies::default().budgets())
@@ -241,7 +241,7 @@ impl World {
 }
 
 /// A request that is fine.
-pub fn a_request() -> EmailRequest {
+pub(crate) fn a_request() -> EmailRequest {
     EmailRequest {
         from: "app@example.org".into(),
         to: vec!["ann@example.org".into()],
@@ -253,14 +253,14 @@ pub fn a_request() -> EmailRequest {
 
 impl AtTransport {
     /// Asks the gate and says what it answered.
-    pub async fn gate(self) -> (bool, oneshot::Sender<Answer>) {
+    pub(crate) async fn gate(self) -> (bool, oneshot::Sender<Answer>) {
         let (tell, told) = oneshot::channel();
         self.ask_gate.send(tell).ok().expect("the transport waits");
         (told.await.unwrap(), self.answer)
     }
 
     /// Ends the attempt without asking the gate.
-    pub fn end(self, answer: Answer) {
+    pub(crate) fn end(self, answer: Answer) {
         drop(self.ask_gate);
         self.answer.send(answer).ok().expect("the transport waits");
     }

@@ -15,8 +15,8 @@ use crate::problem::{Kind, Problem};
 /// Bodies up to this size need no room of their own: there are at most as many of them as
 /// requests under way.
 const SMALL_BYTES: usize = 64 * 1024;
-/// Room for a body of unknown size is taken in steps of this size.
-const STEP_BYTES: usize = 1024 * 1024;
+/// Room for a body of unknown size is taken in steps of at least this size.
+const STEP_BYTES: usize = 64 * 1024;
 
 /// JSON it must be, and as it is.
 pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
@@ -171,7 +171,7 @@ impl Room<'_> {
         if length <= self.bytes {
             return Ok(());
         }
-        let more = (length - self.bytes).next_multiple_of(STEP_BYTES.min(length));
+        let more = (length - self.bytes).max(STEP_BYTES);
         let kib = u32::try_from(more.div_ceil(1024)).unwrap_or(u32::MAX);
         let permit = std::sync::Arc::clone(&self.app.body_kib)
             .try_acquire_many_owned(kib)

@@ -3,6 +3,7 @@
 use serde::de::Deserialize;
 use serde_json::error::Category;
 
+use super::shape::TOO_MANY_VALUES;
 use crate::problem::{Kind, Problem};
 
 /// The longest path that is repeated to the client.
@@ -51,7 +52,8 @@ pub(super) fn explain<'a, T: Deserialize<'a>>(
 fn finding(path: &str, message: &str) -> (String, String) {
     if let Some(rest) = message.strip_prefix("unknown field `") {
         let (name, known) = rest.rsplit_once("`, expected ").unwrap_or((rest, ""));
-        return (within(path, name), unknown(name, known));
+        // The path ends in the name here, and above it for the others.
+        return (shortened(path), unknown(name, known));
     }
     let named = |prefix: &str| message.strip_prefix(prefix)?.strip_suffix('`');
     if let Some(name) = named("missing field `") {
@@ -60,23 +62,19 @@ fn finding(path: &str, message: &str) -> (String, String) {
     if let Some(name) = named("duplicate field `") {
         return (within(path, name), "is given more than once".to_owned());
     }
+    if message == TOO_MANY_VALUES {
+        return (outermost(path).to_owned(), message.to_owned());
+    }
     (shortened(path), in_words(message))
 }
 
 /// The path of a field inside of what `path` leads to.
 fn within(path: &str, name: &str) -> String {
-    // The path may already end in the name.
-    let parent = match path.strip_suffix(name) {
-        Some("") => "",
-        Some(parent) => parent.strip_suffix('.').unwrap_or(path),
-        None => path,
-    };
-    let field = if parent.is_empty() {
-        name.to_owned()
+    if path.is_empty() {
+        shortened(name)
     } else {
-        format!("{parent}.{name}")
-    };
-    shortened(&field)
+        shortened(&format!("{path}.{name}"))
+    }
 }
 
 fn unknown(name: &str, expected: &str) -> String {
@@ -104,7 +102,14 @@ fn in_words(message: &str) -> String {
         .replace("unit value", "null");
     match message.strip_prefix("invalid type: ") {
         Some(rest) => match rest.split_once(", expected ") {
-            Some((found, expected)) => format!("must be {expected}, not {found}"),
+            Some((found, expected)) => {
+                let found = match found {
+                    "map" => "an object",
+                    "sequence" => "a list",
+                    other => other,
+                };
+                format!("must be {expected}, not {found}")
+            }
             None => message,
         },
         None => message,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
@@ -24,9 +24,10 @@ pub(crate) use self::shape::{Addresses, List, Object, StrictMap, Variables};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// The bytes of a JSON body, not yet parsed: how they are parsed is up to the handler, which
-/// may borrow from them.
+/// A JSON body, not yet parsed: how it is parsed is up to the handler, which may borrow from it.
 pub(crate) struct JsonBytes {
+    /// The headers that came with it.
+    pub(crate) headers: HeaderMap,
     bytes: Bytes,
     /// Given back when the body was worked on.
     _room: Option<OwnedSemaphorePermit>,
@@ -49,9 +50,14 @@ impl FromRequest<Arc<App>> for JsonBytes {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        arrival::check_media_type(&parts.headers)?;
-        let (bytes, room) = arrival::read(&parts.headers, body, app).await?;
-        Ok(Self { bytes, _room: room })
+        let headers = parts.headers;
+        arrival::check_media_type(&headers)?;
+        let (bytes, room) = arrival::read(&headers, body, app).await?;
+        Ok(Self {
+            headers,
+            bytes,
+            _room: room,
+        })
     }
 }
 

@@ -15,6 +15,8 @@ const MOST_ADDRESSES: usize = 1_000;
 const MOST_ENTRIES: usize = 1_000;
 /// The most values that the variables of one email may hold altogether.
 const MOST_VALUES: usize = 100_000;
+/// What is said about more.
+pub(super) const TOO_MANY_VALUES: &str = "holds more than 100000 values";
 
 fn too_many<E: Error>(most: usize) -> E {
     E::custom(format_args!("has more than {most} entries"))
@@ -179,7 +181,7 @@ impl<'de> DeserializeSeed<'de> for AnyValue<'_> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         let left = self.left.get();
         if left == 0 {
-            return Err(D::Error::custom("holds too many values"));
+            return Err(D::Error::custom(TOO_MANY_VALUES));
         }
         self.left.set(left - 1);
         deserializer.deserialize_any(self)

@@ -48,13 +48,12 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Allowed<Send>,
-    headers: HeaderMap,
-    bytes: JsonBytes,
+    body: JsonBytes,
 ) -> Result<Response, Problem> {
-    let Object(mut email): Object<NewEmailBody> = bytes.parse()?;
-    agree_on_key(&headers, email.message_key_mut())?;
+    let Object(mut email): Object<NewEmailBody> = body.parse()?;
+    agree_on_key(&body.headers, email.message_key_mut())?;
     let request = email
-        .into_request(traceparent(&headers))
+        .into_request(traceparent(&body.headers))
         .map_err(Problem::invalid_fields)?;
     let taken = app
         .intake
@@ -88,20 +87,19 @@ pub(crate) async fn create(
 pub(crate) async fn create_batch(
     State(app): State<Arc<App>>,
     caller: Allowed<Send>,
-    headers: HeaderMap,
-    bytes: JsonBytes,
+    body: JsonBytes,
 ) -> Result<Json<BatchAnswer>, Problem> {
-    if headers.contains_key(IDEMPOTENCY_KEY) {
+    if body.headers.contains_key(IDEMPOTENCY_KEY) {
         return Err(Problem::invalid(
             "Idempotency-Key",
             "belongs to one email; give each entry a message_key instead",
         ));
     }
-    let Object(batch): Object<BatchBody<'_>> = bytes.parse()?;
+    let Object(batch): Object<BatchBody<'_>> = body.parse()?;
     if batch.emails.0.is_empty() {
         return Err(Problem::invalid("emails", "has no entry"));
     }
-    let traceparent = traceparent(&headers);
+    let traceparent = traceparent(&body.headers);
     let mut entries = Vec::with_capacity(batch.emails.0.len());
     let mut requests = Vec::with_capacity(batch.emails.0.len());
     for raw in batch.emails.0 {
@@ -285,10 +283,10 @@ pub(crate) async fn resolve(
     State(app): State<Arc<App>>,
     caller: Allowed<Admin>,
     Id(id): Id,
-    bytes: JsonBytes,
+    body: JsonBytes,
 ) -> Result<Json<ActedBody>, Problem> {
-    let Object(body): Object<ResolveBody> = bytes.parse()?;
-    let resolution: Resolution = body
+    let Object(asked): Object<ResolveBody> = body.parse()?;
+    let resolution: Resolution = asked
         .resolution
         .parse()
         .map_err(|error| Problem::invalid("as", format!("{error}")))?;

@@ -25,6 +25,8 @@ use crate::problem::{Kind, Problem};
 const MOST: usize = 100;
 /// How much of the source is shown on the page.
 const LONGEST_SOURCE: usize = 256 * 1024;
+/// How large HTML may become by the images that are put into it.
+const LARGEST_HTML: usize = 32 * 1024 * 1024;
 
 /// The list of captured mail.
 pub(crate) async fn list(
@@ -200,17 +202,23 @@ pub(crate) async fn html(
     ))
 }
 
-/// Puts the images that came along in the place of their `cid:` references.
+/// Puts the images that came along in the place of their `cid:` references, as long as that
+/// does not make too much of it.
 fn with_images(html: &str, message: &Message<'_>) -> String {
     let mut html = html.to_owned();
     for part in &message.parts {
+        let Some(reference) = part.content_id().map(|id| format!("cid:{id}")) else {
+            continue;
+        };
         let kind = media_type(part);
-        if let Some(id) = part.content_id()
-            && kind.starts_with("image/")
-            && html.contains(id)
-        {
+        let is_image = kind.strip_prefix("image/").is_some_and(|subtype| {
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"+.-".contains(&b);
+            subtype.bytes().all(plain)
+        });
+        let added = html.matches(&reference).count() * part.contents().len() * 4 / 3;
+        if is_image && added > 0 && html.len() + added <= LARGEST_HTML {
             let data = format!("data:{kind};base64,{}", BASE64.encode(part.contents()));
-            html = html.replace(&format!("cid:{id}"), &data);
+            html = html.replace(&reference, &data);
         }
     }
     html

@@ -11,7 +11,6 @@ pub type Answer = (StatusCode, HeaderMap, Value);
 
 impl Posthaste {
     /// A request to be completed and then given to [`Posthaste::answer`].
-    #[must_use]
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.client.request(method, self.url(path))
     }

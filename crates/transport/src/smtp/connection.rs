@@ -41,8 +41,6 @@ pub(super) struct Connection {
     pub(super) greeting: String,
     /// How many transactions were begun.
     pub(super) messages: u32,
-    /// Whether it comes out of the pool, and may have died there.
-    pub(super) is_reused: bool,
     /// Whether the last transaction did not end well, so that RSET must come before the next.
     pub(super) needs_reset: bool,
     /// Whether the server is receiving a message whose final dot is withheld.
@@ -58,7 +56,6 @@ impl Connection {
             extensions: Extensions::default(),
             greeting: String::new(),
             messages: 0,
-            is_reused: false,
             needs_reset: false,
             in_message: false,
         }
@@ -252,11 +249,6 @@ impl Connection {
             Ok(reply) => Some(Cause::Protocol(format!("{} unasked", reply.code))),
             Err(failure) => Some(failure.cause),
         }
-    }
-
-    /// Whether every byte that came was asked for.
-    pub(super) fn is_in_step(&self) -> bool {
-        self.reader.is_empty()
     }
 
     /// Says goodbye.

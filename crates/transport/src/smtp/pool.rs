@@ -80,7 +80,6 @@ impl Pool {
             let idle = self.state().idle.pop_back()?;
             let mut connection = idle.connection;
             if idle.since.elapsed() < self.idle_limit && connection.interruption().await.is_none() {
-                connection.is_reused = true;
                 return Some(connection);
             }
         }

@@ -40,8 +40,8 @@ pub(super) enum Fate {
     Usable,
     /// Nothing: it is dead, out of step, in the middle of a message, or about to be closed.
     Broken,
-    /// Nothing, and it was so before this transaction began. Nothing can have been sent, and the
-    /// results say nothing about the server: a fresh connection may be tried.
+    /// Nothing: it ended before MAIL was answered. If it had been used before, it may have been
+    /// dead already, and a fresh connection may be tried: nothing can have been sent.
     Stale,
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn run(
     };
     let results = transaction.results.into_iter();
     let results = results.map(|result| result.unwrap_or_else(|| rest.clone()));
-    if fate == Fate::Usable && (connection.in_message || !connection.is_in_step()) {
+    if fate == Fate::Usable && connection.in_message {
         fate = Fate::Broken;
     }
     Ended {
@@ -371,7 +371,7 @@ impl Transaction<'_> {
             Cause::Reply(reply) => reply.code == 421,
             _ => false,
         };
-        let fate = if is_hangup && self.connection.is_reused && !self.mail_was_answered {
+        let fate = if is_hangup && !self.mail_was_answered {
             Fate::Stale
         } else {
             Fate::Broken
@@ -413,4 +413,30 @@ fn is_one_path(address: &str) -> bool {
     !address
         .bytes()
         .any(|byte| byte <= b' ' || matches!(byte, b'<' | b'>' | 0x7f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_cannot_bring_a_command_of_its_own() {
+        for address in [
+            "a@b>\r\nRCPT TO:<c@d",
+            "a b@c",
+            "a@b\0",
+            "<a@b",
+            "a@b>",
+            "a@b\x7f",
+        ] {
+            assert!(!is_one_path(address), "{address:?}");
+        }
+        for address in [
+            "a@b",
+            "jörg+tag@example.org",
+            "o'neil@xn--bcher-kva.example",
+        ] {
+            assert!(is_one_path(address), "{address:?}");
+        }
+    }
 }

@@ -72,15 +72,23 @@ async fn a_thousand_recipients_are_asked_in_windows_that_both_sides_can_hold() {
     let serve = async {
         let mut peer = server.greet(&["PIPELINING"]).await;
         let mut accepted = 0;
+        let mut waiting = (0, 0);
         loop {
             let line = peer.hear_line().await;
             if line == "DATA\r\n" {
                 break;
             }
             accepted += 1;
-            peer.say("250 ok\r\n").await;
+            waiting = (waiting.0 + 1, waiting.1 + line.len());
+            if waiting.1 > 32 * 1024 {
+                // No more comes until this much is answered.
+                peer.hear_nothing().await;
+                peer.say(&"250 ok\r\n".repeat(waiting.0)).await;
+                waiting = (0, 0);
+            }
         }
         assert_eq!(accepted, 1001);
+        peer.say(&"250 ok\r\n".repeat(waiting.0)).await;
         peer.say("354 go on\r\n").await;
         peer.hear("Subject: hello\r\n\r\nHello.\r\n.\r\n").await;
         peer.say("250 2.0.0 taken\r\n").await;

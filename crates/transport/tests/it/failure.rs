@@ -6,8 +6,8 @@ use posthaste_core::port::Transport;
 use posthaste_transport::{SmtpConfig, SmtpTransport, TlsMode};
 
 use crate::fixture::{
-    AlwaysOpen, CONTENT, OpenGate, accepted, config, email, failed, protocol_broken_at, refused,
-    transport,
+    AlwaysOpen, CONTENT, OpenGate, accepted, config, email, email_with, failed, protocol_broken_at,
+    refused, transport,
 };
 use crate::scripted::{Peer, Server, closed_port};
 
@@ -202,11 +202,12 @@ async fn every_address_of_a_host_is_tried() {
     assert_eq!(results, [accepted("250 2.0.0 taken")]);
 }
 
-#[tokio::test]
-async fn a_server_that_says_why_it_hangs_up_in_the_message_is_believed() {
+/// What becomes of a large email when the server says that it is too large while it comes, and
+/// then does `and_then`.
+async fn outcome_of_early_refusal(and_then: impl AsyncFnOnce(Peer)) -> RecipientResult {
     let server = Server::start().await;
     let transport = transport(server.port());
-    let large = crate::fixture::email_with(&["bob@example.org"], &[b'x'; 30_000_000]);
+    let large = email_with(&["bob@example.org"], &[b'x'; 30_000_000]);
     let gate = OpenGate::default();
     let serve = async {
         let mut peer = server.greet(&["PIPELINING"]).await;
@@ -215,14 +216,26 @@ async fn a_server_that_says_why_it_hangs_up_in_the_message_is_believed() {
         peer.say("250 ok\r\n250 ok\r\n354 go on\r\n").await;
         peer.hear("xxxx").await;
         peer.say("552 5.3.4 too much\r\n").await;
-        peer.close_for_writing().await;
-        // Only then does it stop reading: bytes on the way would reset the connection, and take
-        // the reply with them.
-        peer.hear_end().await
+        and_then(peer).await;
     };
-    let (results, _) = tokio::join!(transport.send(&large, &gate), serve);
-    assert_eq!(results, [refused(Stage::Body, "552 5.3.4 too much")]);
+    let (mut results, ()) = tokio::join!(transport.send(&large, &gate), serve);
     assert_eq!(gate.passed(), 0);
+    results.remove(0)
+}
+
+#[tokio::test]
+async fn a_refusal_in_the_middle_of_the_message_is_believed() {
+    let refusal = refused(Stage::Body, "552 5.3.4 too much");
+    // It hangs up without reading the rest.
+    assert_eq!(
+        outcome_of_early_refusal(async |peer| drop(peer)).await,
+        refusal
+    );
+    // It reads the rest, and waits for the dot.
+    let patient = outcome_of_early_refusal(async |mut peer: Peer| {
+        peer.hear_end().await.0.unwrap_err();
+    });
+    assert_eq!(patient.await, refusal);
 }
 
 #[tokio::test]

@@ -273,6 +273,8 @@ async fn a_connection_is_retired_politely_after_its_last_message() {
             }
             if count == 2 {
                 peer.hear("QUIT\r\n").await;
+                // The next message waits: there may be one connection, and this one is open.
+                server.expect_no_connection().await;
                 peer.say("221 bye\r\n").await;
                 assert!(peer.hear_end().await.0.is_ok());
             }

@@ -29,6 +29,18 @@ impl Server {
         Peer::new(Box::new(stream))
     }
 
+    /// Looks whether somebody wants to connect, which nobody must.
+    pub(crate) async fn expect_no_connection(&self) {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+            tokio::select! {
+                biased;
+                _ = self.listener.accept() => panic!("there is one connection too many"),
+                () = std::future::ready(()) => {}
+            }
+        }
+    }
+
     /// Accepts, and says all that comes before MAIL.
     pub(crate) async fn greet(&self, extensions: &[&str]) -> Peer {
         let mut peer = self.accept().await;
@@ -78,11 +90,6 @@ impl Peer {
     /// Says it if the client listens; whether it did.
     pub(crate) async fn try_say_bytes(&mut self, bytes: &[u8]) -> bool {
         in_time(self.stream.write_all(bytes)).await.is_ok()
-    }
-
-    /// Says that nothing more will be said.
-    pub(crate) async fn close_for_writing(&mut self) {
-        in_time(self.stream.shutdown()).await.unwrap();
     }
 
     /// The answer to EHLO.

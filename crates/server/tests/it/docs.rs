@@ -1,0 +1,140 @@
+//! The description of the API.
+
+use serde_json::Value;
+
+use crate::fixture::Server;
+
+const ROUTES: [(&str, &str); 18] = [
+    ("post", "/v1/emails"),
+    ("get", "/v1/emails"),
+    ("post", "/v1/emails/batch"),
+    ("get", "/v1/emails/{id}"),
+    ("post", "/v1/emails/{id}/cancel"),
+    ("post", "/v1/emails/{id}/retry"),
+    ("post", "/v1/emails/{id}/resolve"),
+    ("delete", "/v1/emails/{id}/content"),
+    ("get", "/v1/dead-letters"),
+    ("get", "/v1/dead-letters/groups"),
+    ("post", "/v1/dead-letters/{id}/retry"),
+    ("post", "/v1/dead-letters/{id}/discard"),
+    ("post", "/v1/dead-letters/{id}/restore"),
+    ("get", "/v1/stats"),
+    ("get", "/v1/audit"),
+    ("get", "/metrics"),
+    ("get", "/livez"),
+    ("get", "/readyz"),
+];
+
+#[test]
+fn the_document_names_every_route_and_what_it_refers_to_is_there() {
+    let document: Value = serde_json::from_str(&posthaste_server::openapi()).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+    for (method, path) in ROUTES {
+        let operation = &document["paths"][path][method];
+        assert!(operation.is_object(), "{method} {path}");
+        assert!(operation["summary"].is_string(), "{method} {path}");
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(
+            responses.keys().any(|status| status.starts_with('2')),
+            "{method} {path}"
+        );
+        assert!(
+            !path.starts_with("/v1") || responses.contains_key("401"),
+            "{method} {path}"
+        );
+    }
+    let mut references = Vec::new();
+    collect_references(&document, &mut references);
+    assert!(references.len() > 20);
+    for reference in references {
+        let pointer = reference.trim_start_matches('#');
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+fn collect_references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get("$ref") {
+                found.push(reference.clone());
+            }
+            map.values()
+                .for_each(|value| collect_references(value, found));
+        }
+        Value::Array(list) => list
+            .iter()
+            .for_each(|value| collect_references(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_document_describes_a_new_email_as_the_contract_does() {
+    let document: Value = serde_json::from_str(&posthaste_server::openapi()).unwrap();
+    let email = &document["components"]["schemas"]["NewEmail"];
+    for field in [
+        "message_key",
+        "from",
+        "to",
+        "cc",
+        "bcc",
+        "reply_to",
+        "subject",
+        "text",
+        "html",
+        "template",
+        "variables",
+        "headers",
+        "attachments",
+        "calendar",
+        "send_at",
+        "expires_at",
+        "retry_policy",
+        "priority",
+        "metadata",
+        "delivery",
+    ] {
+        assert!(email["properties"][field].is_object(), "{field}");
+    }
+    let required: Vec<&str> = email["required"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(required, ["from"]);
+}
+
+#[tokio::test]
+async fn the_document_and_its_page_are_served_without_anything_from_elsewhere() {
+    let server = Server::start();
+    let document = server.get("/openapi.json").await;
+    assert_eq!(document.header("content-type"), "application/json");
+    assert_eq!(document.json()["info"]["version"], "1.2.3-test");
+    let page = server.get("/docs").await;
+    assert!(page.header("content-type").starts_with("text/html"));
+    assert!(
+        page.header("content-security-policy")
+            .starts_with("default-src 'none'")
+    );
+    let text = page.text();
+    for (_, path) in ROUTES {
+        assert!(text.contains(path), "{path}");
+    }
+    assert!(text.contains("id=\"problem-invalid\"") && text.contains("id=\"shape-NewEmail\""));
+    assert!(!text.contains("<script") && !text.contains("http://") && !text.contains("https://"));
+    assert_eq!(
+        server.get("/style.css").await.header("content-type"),
+        "text/css; charset=utf-8"
+    );
+}
+
+#[tokio::test]
+async fn the_front_door_leads_to_the_inbox() {
+    let server = Server::start();
+    assert_eq!(server.get("/").await.header("location"), "/admin");
+    assert_eq!(
+        server.get("/admin").await.header("location"),
+        "/admin/inbox"
+    );
+}

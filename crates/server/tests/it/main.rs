@@ -1,0 +1,18 @@
+//! The HTTP face over a real store, read as sentences.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod access;
+mod action;
+mod batch;
+mod docs;
+mod fixture;
+mod health;
+mod idempotency;
+mod inbox;
+mod input;
+mod list;
+mod metrics;
+mod problem;
+mod serve;
+mod shape;
