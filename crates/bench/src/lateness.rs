@@ -62,6 +62,8 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
         }
     }
     progress.finish_and_clear();
+    // The first connection may have been closed for idling.
+    let mut client = Client::connect(&server.address).await?;
     let mut late = Vec::with_capacity(ids.len());
     for id in &ids {
         late.push(lateness(&mut client, id).await?);

@@ -52,7 +52,9 @@ impl Modify for BearerKey {
     }
 }
 
-/// Problems that every route with an email id can answer.
+/// Problems that every route can answer for which one may need a key.
+pub(crate) struct AccessProblems;
+/// Problems that routes with an email id can answer.
 pub(crate) struct Problems;
 /// Problems that routes with a body can answer.
 pub(crate) struct BodyProblems;
@@ -67,6 +69,12 @@ const ALWAYS: [Kind; 4] = [
     Kind::Internal,
     Kind::Unavailable,
 ];
+
+impl IntoResponses for AccessProblems {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        problems(&[])
+    }
+}
 
 impl IntoResponses for Problems {
     fn responses() -> BTreeMap<String, RefOr<Response>> {

@@ -19,6 +19,7 @@ use crate::query::Parameters;
     get,
     path = "/v1/audit",
     tag = "numbers",
+    operation_id = "listAudit",
     params(("limit" = Option<usize>, Query, description = "At most this many, from 1 to 500; 50 if left out")),
     responses((status = 200, description = "The entries", body = AuditPage), ListProblems),
     security(("key" = ["admin"]))

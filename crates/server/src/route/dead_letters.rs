@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::body::{ActedBody, DeadGroups, EmailPage};
 use crate::email_id::Id;
 use crate::json::{self, Json};
-use crate::openapi::{ActionProblems, ListProblems};
+use crate::openapi::{AccessProblems, ActionProblems, ListProblems};
 use crate::problem::Problem;
 use crate::query::{ListParameters, Parameters};
 
@@ -22,6 +22,7 @@ use crate::query::{ListParameters, Parameters};
     get,
     path = "/v1/dead-letters",
     tag = "dead letters",
+    operation_id = "listDeadLetters",
     params(
         ListParameters,
         ("fingerprint" = Option<String>, Query, description = "Only those that died of this"),
@@ -46,7 +47,8 @@ pub(crate) async fn list(
     get,
     path = "/v1/dead-letters/groups",
     tag = "dead letters",
-    responses((status = 200, description = "The groups", body = DeadGroups), ListProblems),
+    operation_id = "groupDeadLetters",
+    responses((status = 200, description = "The groups", body = DeadGroups), AccessProblems),
     security(("key" = ["read"]))
 )]
 pub(crate) async fn groups(
@@ -64,6 +66,7 @@ pub(crate) async fn groups(
     post,
     path = "/v1/dead-letters/{id}/retry",
     tag = "dead letters",
+    operation_id = "retryDeadLetter",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
     responses((status = 200, description = "It waits for its next attempt", body = ActedBody), ActionProblems),
     security(("key" = ["admin"]))
@@ -81,6 +84,7 @@ pub(crate) async fn retry(
     post,
     path = "/v1/dead-letters/{id}/discard",
     tag = "dead letters",
+    operation_id = "discardDeadLetter",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
     responses((status = 200, description = "It is discarded", body = ActedBody), ActionProblems),
     security(("key" = ["admin"]))
@@ -98,6 +102,7 @@ pub(crate) async fn discard(
     post,
     path = "/v1/dead-letters/{id}/restore",
     tag = "dead letters",
+    operation_id = "restoreDeadLetter",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
     responses((status = 200, description = "It is a dead letter again", body = ActedBody), ActionProblems),
     security(("key" = ["admin"]))

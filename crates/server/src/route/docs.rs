@@ -58,7 +58,7 @@ fn content(document: &Value) -> Markup {
         }
         h2 { "Shapes" }
         @for (name, schema) in schemas.into_iter().flatten() { (schema_of(name, schema)) }
-        h2 { "Problems" }
+        h2 id="problems" { "Problems" }
         p { "Errors have the shape of RFC 9457, as " code { "application/problem+json" } "." }
         table { tbody {
             @for kind in Kind::ALL {
@@ -86,6 +86,17 @@ fn operations(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
 fn operation_of(path: &str, method: &str, operation: &Value) -> Markup {
     let parameters = operation["parameters"].as_array();
     let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+    let responses = operation["responses"].as_object().into_iter().flatten();
+    let mut problems = Vec::new();
+    let mut answers = Vec::new();
+    for (status, response) in responses {
+        let content = response["content"].as_object();
+        match content.and_then(|content| content.iter().next()) {
+            Some((kind, _)) if kind == "application/problem+json" => problems.push(status.as_str()),
+            Some((_, content)) => answers.push((status, response, &content["schema"])),
+            None => answers.push((status, response, &Value::Null)),
+        }
+    }
     let scopes = operation["security"].as_array().into_iter().flatten();
     let scopes: Vec<_> = scopes
         .filter_map(|entry| entry["key"][0].as_str())
@@ -105,13 +116,14 @@ fn operation_of(path: &str, method: &str, operation: &Value) -> Markup {
                 }
             }
             @if !body.is_null() { tr { th { "Body" } td { (kind_of(body)) } td {} } }
-            @for (status, response) in operation["responses"].as_object().into_iter().flatten() {
+            @for (status, response, schema) in &answers {
+                tr { th { (status) } td { (kind_of(schema)) } td { (text(&response["description"])) } }
+            }
+            @if !problems.is_empty() {
                 tr {
-                    th { (status) }
-                    td { @for (_, content) in response["content"].as_object().into_iter().flatten() {
-                        (kind_of(&content["schema"]))
-                    } }
-                    td { (text(&response["description"])) }
+                    th { (problems.join(" ")) }
+                    td { a href="#shape-Problem" { "Problem" } }
+                    td { a href="#problems" { "What went wrong" } }
                 }
             }
         } } }
@@ -131,10 +143,20 @@ fn schema_of(name: &str, schema: &Value) -> Markup {
                 tr {
                     th { code { (field) } @if is_required(field) { " *" } }
                     td { (kind_of(kind)) }
-                    td { (text(&kind["description"])) }
+                    td { (description_of(kind)) }
                 }
             }
         } } }
+    }
+}
+
+/// What a field is for; of one that may be null, it stands a level below.
+fn description_of(schema: &Value) -> &str {
+    let own = text(&schema["description"]);
+    if own.is_empty() {
+        text(&schema["oneOf"][0]["description"])
+    } else {
+        own
     }
 }
 

@@ -35,6 +35,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
     post,
     path = "/v1/emails",
     tag = "emails",
+    operation_id = "sendEmail",
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `message_key`.")),
     request_body = NewEmailBody,
     responses(
@@ -80,6 +81,7 @@ pub(crate) async fn create(
     post,
     path = "/v1/emails/batch",
     tag = "emails",
+    operation_id = "sendEmails",
     request_body = BatchBody,
     responses((status = 202, description = "What became of each", body = BatchAnswer), BodyProblems),
     security(("key" = ["send"]))
@@ -189,6 +191,7 @@ fn traceparent(headers: &HeaderMap) -> Option<String> {
     get,
     path = "/v1/emails/{id}",
     tag = "emails",
+    operation_id = "showEmail",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
     responses((status = 200, description = "The email", body = EmailDetail), Problems),
     security(("key" = ["read"]))
@@ -210,6 +213,7 @@ pub(crate) async fn show(
     get,
     path = "/v1/emails",
     tag = "emails",
+    operation_id = "listEmails",
     params(
         ("status" = Option<String>, Query, description = "Only in this state; may be given several times or as `a,b`"),
         ListParameters,
@@ -234,6 +238,7 @@ pub(crate) async fn list(
     post,
     path = "/v1/emails/{id}/cancel",
     tag = "emails",
+    operation_id = "cancelEmail",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
     responses((status = 200, description = "It will not be sent", body = ActedBody), ActionProblems),
     security(("key" = ["send"]))
@@ -253,6 +258,7 @@ pub(crate) async fn cancel(
     post,
     path = "/v1/emails/{id}/retry",
     tag = "emails",
+    operation_id = "retryEmail",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
     responses((status = 200, description = "It waits for its next attempt", body = ActedBody), ActionProblems),
     security(("key" = ["admin"]))
@@ -270,6 +276,7 @@ pub(crate) async fn retry(
     post,
     path = "/v1/emails/{id}/resolve",
     tag = "emails",
+    operation_id = "resolveEmail",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
     request_body = ResolveBody,
     responses(
@@ -300,6 +307,7 @@ pub(crate) async fn resolve(
     delete,
     path = "/v1/emails/{id}/content",
     tag = "emails",
+    operation_id = "eraseEmail",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
     responses((status = 200, description = "It is erased", body = ActedBody), ActionProblems),
     security(("key" = ["admin"]))

@@ -47,6 +47,7 @@ pub(crate) struct Health {
     get,
     path = "/livez",
     tag = "health",
+    operation_id = "livez",
     responses((status = 200, description = "It lives", body = String)),
     security(())
 )]
@@ -62,6 +63,7 @@ pub(crate) async fn livez() -> &'static str {
     get,
     path = "/readyz",
     tag = "health",
+    operation_id = "readyz",
     responses(
         (status = 200, description = "It is ready", body = Health),
         (status = 503, description = "It is not, or not any more", body = Health)
@@ -84,6 +86,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> impl IntoResponse {
     get,
     path = "/healthz",
     tag = "health",
+    operation_id = "healthz",
     responses(
         (status = 200, description = "It is ready", body = Health),
         (status = 503, description = "It is not, or not any more", body = Health)

@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use crate::access::LocalOrReader;
 use crate::app::App;
 use crate::body::oldest_waiting_seconds;
-use crate::openapi::ListProblems;
+use crate::openapi::AccessProblems;
 use crate::problem::Problem;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -41,10 +41,11 @@ pub(crate) fn build_info(version: &'static str) -> Registry {
     get,
     path = "/metrics",
     tag = "numbers",
+    operation_id = "showMetrics",
     responses(
         (status = 200, description = "OpenMetrics", body = String,
             content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8"),
-        ListProblems
+        AccessProblems
     ),
     security((), ("key" = ["read"]))
 )]

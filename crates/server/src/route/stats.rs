@@ -8,7 +8,7 @@ use crate::access::{Allowed, Read};
 use crate::app::App;
 use crate::body::StatisticsBody;
 use crate::json::{self, Json};
-use crate::openapi::ListProblems;
+use crate::openapi::AccessProblems;
 use crate::problem::Problem;
 
 /// Show statistics
@@ -18,7 +18,8 @@ use crate::problem::Problem;
     get,
     path = "/v1/stats",
     tag = "numbers",
-    responses((status = 200, description = "The numbers", body = StatisticsBody), ListProblems),
+    operation_id = "showStatistics",
+    responses((status = 200, description = "The numbers", body = StatisticsBody), AccessProblems),
     security(("key" = ["read"]))
 )]
 pub(crate) async fn show(

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::fixture::Server;
 
-const ROUTES: [(&str, &str); 18] = [
+const ROUTES: [(&str, &str); 19] = [
     ("post", "/v1/emails"),
     ("get", "/v1/emails"),
     ("post", "/v1/emails/batch"),
@@ -23,6 +23,7 @@ const ROUTES: [(&str, &str); 18] = [
     ("get", "/metrics"),
     ("get", "/livez"),
     ("get", "/readyz"),
+    ("get", "/healthz"),
 ];
 
 #[test]
@@ -43,6 +44,21 @@ fn the_document_names_every_route_and_what_it_refers_to_is_there() {
             "{method} {path}"
         );
     }
+    let mut names: Vec<&str> = ROUTES
+        .iter()
+        .map(|(method, path)| {
+            document["paths"][path][method]["operationId"]
+                .as_str()
+                .unwrap()
+        })
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(
+        names.len(),
+        ROUTES.len(),
+        "every operation has its own name"
+    );
     let mut references = Vec::new();
     collect_references(&document, &mut references);
     assert!(references.len() > 20);

@@ -109,7 +109,7 @@ async fn at_shutdown_what_is_under_way_is_answered_and_nothing_new_is_begun() {
         .unwrap();
     assert!(read_answer(&mut idle).await.starts_with("HTTP/1.1 200"));
 
-    // Two requests under way: their heads have arrived, their bodies not yet.
+    // A request under way: its head has arrived, its body not yet.
     let body = email(json!({})).to_string();
     let mut posting = TcpStream::connect(running.addr).await.unwrap();
     let head = format!(
