@@ -58,6 +58,8 @@ impl Server {
                 break rest.split('/').next().unwrap_or_default().to_owned();
             }
         };
+        // Its output goes on being read: a closed pipe is not what is measured.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self {
             child,
             address,

@@ -12,6 +12,12 @@ pub(crate) fn line(text: &str) {
     }
 }
 
+/// A word to whoever may be listening. A server does not end because nobody is.
+pub(crate) fn announce(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
 /// A value as one line of JSON.
 pub(crate) fn json(value: &impl Serialize) {
     line(&serde_json::to_string(value).unwrap_or_default());

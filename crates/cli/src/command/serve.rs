@@ -115,7 +115,7 @@ fn welcome(settings: &Settings, address: SocketAddr, transport: &str) {
         .sqlite_path()
         .map(|path| path.display().to_string())
         .unwrap_or_default();
-    output::line(&format!(
+    output::announce(&format!(
         "Posthaste {version} is ready.
 
   Dashboard  {url}/admin

@@ -20,7 +20,8 @@ impl SqliteStore {
         let actor = actor.clone();
         self.writer
             .run(move |flush| {
-                ids.into_iter()
+                ids.iter()
+                    .copied()
                     .map(|id| {
                         let acted = act(flush, id, action, &actor)?;
                         let result = match &acted {

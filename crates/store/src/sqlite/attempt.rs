@@ -32,7 +32,8 @@ impl SqliteStore {
                     lease,
                 };
                 let opened: rusqlite::Result<Vec<(EmailId, Opened)>> = ids
-                    .into_iter()
+                    .iter()
+                    .copied()
                     .map(|id| {
                         Ok((
                             id,
@@ -89,7 +90,7 @@ impl SqliteStore {
             .writer
             .run(move |flush| {
                 let mut opened = Vec::new();
-                for id in candidates {
+                for id in candidates.iter().copied() {
                     if let Some(state) =
                         open_unticketed(flush, id, before, &worker, lease, &budgets)?
                     {
@@ -136,7 +137,7 @@ impl SqliteStore {
         self.writer
             .run(move |flush| {
                 leases
-                    .into_iter()
+                    .iter()
                     .map(|held| {
                         Ok(matches!(
                             apply(flush, held.id, &event(held.token))?,

@@ -72,7 +72,7 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the file, creates it if it is not there, and brings its schema up to date.
     pub fn open(options: SqliteOptions) -> StoreResult<Self> {
-        let mut connection = open_connection(&options).map_err(store_error)?;
+        let mut connection = open_connection(&options, WRITER_CACHE_KIB).map_err(store_error)?;
         prepare_file(&connection).map_err(store_error)?;
         migration::migrate(&mut connection)?;
         let clock = Arc::clone(&options.clock);
@@ -104,12 +104,23 @@ impl SqliteStore {
     }
 }
 
+/// How much of the file the writer keeps in memory, at most.
+const WRITER_CACHE_KIB: i64 = 32 * 1024;
+/// The same for each reader.
+const READER_CACHE_KIB: i64 = 4 * 1024;
+/// How many pages the log may grow before they are copied into the file: 64 MiB.
+const PAGES_PER_CHECKPOINT: i64 = 4096;
+
 /// A connection with the settings that all of ours share.
-fn open_connection(options: &SqliteOptions) -> rusqlite::Result<Connection> {
+fn open_connection(options: &SqliteOptions, cache_kib: i64) -> rusqlite::Result<Connection> {
     let connection = Connection::open(&options.path)?;
     connection.busy_timeout(options.busy_timeout)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // In KiB. The default of 2 MiB is 125 of our pages: the writer would throw away and read
+    // again the pages of its own indexes all the time.
+    connection.pragma_update(None, "cache_size", -cache_kib)?;
+    connection.pragma_update(None, "wal_autocheckpoint", PAGES_PER_CHECKPOINT)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }
@@ -181,7 +192,7 @@ mod tests {
     fn every_connection_waits_for_the_disk() {
         let folder = tempfile::tempdir().unwrap();
         let options = SqliteOptions::new(folder.path().join("posthaste.db"));
-        let connection = open_connection(&options).unwrap();
+        let connection = open_connection(&options, WRITER_CACHE_KIB).unwrap();
         let synchronous: i64 = connection
             .pragma_query_value(None, "synchronous", |row| row.get(0))
             .unwrap();

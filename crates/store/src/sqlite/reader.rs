@@ -64,7 +64,7 @@ impl Readers {
 }
 
 fn open_reader(options: &SqliteOptions) -> rusqlite::Result<Connection> {
-    let connection = open_connection(options)?;
+    let connection = open_connection(options, super::READER_CACHE_KIB)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }

@@ -42,7 +42,7 @@ impl SqliteStore {
         self.writer
             .run(move |flush| {
                 let mut rescued = Vec::new();
-                for id in expired {
+                for id in expired.iter().copied() {
                     let Some(state) = load(flush, id)? else {
                         continue;
                     };

@@ -59,10 +59,10 @@ impl SqliteStore {
     ) -> StoreResult<()> {
         self.writer
             .run(move |flush| {
-                for id in published {
+                for id in published.iter().copied() {
                     apply(flush, id, &Event::Queued)?;
                 }
-                for id in refused {
+                for id in refused.iter().copied() {
                     apply(flush, id, &Event::Unqueued)?;
                 }
                 Ok(())
