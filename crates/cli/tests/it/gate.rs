@@ -92,7 +92,7 @@ async fn killed_right_after_the_dot_resend_sends_at_most_one_more_copy_and_says_
 async fn resolved(server: &Posthaste, id: &str, resolution: &str) -> Value {
     let uncertain = until(server, id, "unknown").await;
     assert_eq!(uncertain["status_text"], "Uncertain");
-    let output = run(&server, &["emails", "resolve", id, "--as", resolution]).await;
+    let output = run(server, &["emails", "resolve", id, "--as", resolution]).await;
     assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
     server
         .wait_for_email(id, |email| {

@@ -1,5 +1,7 @@
 //! Whole scenarios on the real binary, one file per thing that goes wrong.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod bad_input;
 mod command_line;
 mod crash;

@@ -1,5 +1,7 @@
 //! The engine over a real SQLite store, with time and transport under the tests' control.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod lost_worker;
 mod message;
 mod scheduling;

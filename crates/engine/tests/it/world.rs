@@ -255,13 +255,13 @@ impl AtTransport {
     /// Asks the gate and says what it answered.
     pub(crate) async fn gate(self) -> (bool, oneshot::Sender<Answer>) {
         let (tell, told) = oneshot::channel();
-        self.ask_gate.send(tell).ok().expect("the transport waits");
+        assert!(self.ask_gate.send(tell).is_ok(), "the transport waits");
         (told.await.unwrap(), self.answer)
     }
 
     /// Ends the attempt without asking the gate.
     pub(crate) fn end(self, answer: Answer) {
         drop(self.ask_gate);
-        self.answer.send(answer).ok().expect("the transport waits");
+        assert!(self.answer.send(answer).is_ok(), "the transport waits");
     }
 }

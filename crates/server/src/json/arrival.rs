@@ -18,6 +18,9 @@ const SMALL_BYTES: usize = 64 * 1024;
 /// Room for a body of unknown size is taken in steps of at least this size.
 const STEP_BYTES: usize = 64 * 1024;
 
+/// How many times the limit is let in and thrown away before the connection is broken.
+const DISCARDED_TIMES: usize = 4;
+
 /// JSON it must be, and as it is.
 pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     let unsupported = |detail: &str| Err(Problem::new(Kind::UnsupportedMediaType, detail));
@@ -63,7 +66,7 @@ pub(super) async fn read(
     };
     let arrival = async {
         if declared.is_some_and(|length| length > limit) {
-            discard(body, limit).await;
+            discard(body, DISCARDED_TIMES * limit).await;
             return Err(too_large(limit));
         }
         room.make(declared.unwrap_or(0))?;
@@ -109,7 +112,7 @@ async fn collect(
         let length = first.len() + rest.len();
         if length > limit {
             drop((first, rest));
-            discard(body, limit).await;
+            discard(body, DISCARDED_TIMES * limit).await;
             return Err(too_large(limit));
         }
         room.make(length)?;
