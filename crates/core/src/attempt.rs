@@ -175,6 +175,8 @@ pub struct AttemptRecord {
     pub transport: Option<String>,
     /// Which worker did it.
     pub worker: Option<String>,
+    /// How many attempts might fail, as things stood then; not known of a lost one.
+    pub budget: Option<u32>,
     /// The earliest moment at which the next attempt may begin, if one follows.
     pub next_attempt_at: Option<Timestamp>,
 }

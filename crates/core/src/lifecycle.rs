@@ -177,6 +177,8 @@ pub enum Event<'a> {
         decision: &'a Decision,
         /// Which way out was used.
         transport: &'a str,
+        /// How many attempts may fail, as things stand.
+        budget: u32,
     },
     /// Its sender hands it back, unsent.
     Release {
@@ -280,6 +282,7 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             token,
             decision,
             transport,
+            budget,
         } => {
             finish(state, &mut next, *token, decision, now)?;
             attempt = Some(AttemptRecord {
@@ -287,6 +290,7 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                 error: decision.error.clone(),
                 reply: decision.reply.clone(),
                 transport: Some((*transport).to_owned()),
+                budget: Some(*budget),
                 ..ended(state, &next, decision.outcome, now)
             });
         }
@@ -560,6 +564,7 @@ fn ended(state: &State, next: &State, outcome: Outcome, now: Timestamp) -> Attem
         reply: None,
         transport: None,
         worker: state.worker.clone(),
+        budget: None,
         next_attempt_at: next.next_attempt_at,
     }
 }

@@ -91,6 +91,7 @@ fn a_stale_worker_cannot_overwrite_a_newer_attempt() {
         token,
         decision: &decision,
         transport: "smtp",
+        budget: 8,
     };
     // The old worker comes back with proof: too late for the newer attempt, and for the replay,
     // but in time for the email as it was.

@@ -115,7 +115,7 @@ impl Operator {
 
     /// Checks the stored state against the promises.
     pub async fn verify(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>> {
-        self.store.verify(ledger, &self.policies.budgets()).await
+        self.store.verify(ledger).await
     }
 
     /// Captured mail, newest first.

@@ -14,7 +14,9 @@ use crate::{Metrics, Policies};
 /// How many emails are claimed at a time.
 const BATCH: usize = 500;
 /// When the broker has no room, the next try comes after this time.
-const NO_ROOM: Duration = Duration::from_millis(250);
+const NO_ROOM: Duration = Duration::from_secs(1);
+/// When someone else holds what is due, the next look comes after this time.
+const HELD_ELSEWHERE: Duration = Duration::from_millis(20);
 
 /// Claims due emails and publishes their tickets.
 pub struct Scheduler {
@@ -145,7 +147,7 @@ impl Service for Scheduler {
                 // Someone else holds what is due.
                 return Ok(Report {
                     done,
-                    again_in: Some(NO_ROOM),
+                    again_in: Some(HELD_ELSEWHERE),
                 });
             }
             done += claimed.len();

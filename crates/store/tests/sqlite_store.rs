@@ -19,7 +19,7 @@ use posthaste_core::port::{
 };
 use posthaste_core::status::Status;
 use posthaste_store::{SqliteOptions, SqliteStore};
-use posthaste_testkit::{EmailBuilder, ManualClock, an_email, budgets, sent};
+use posthaste_testkit::{EmailBuilder, ManualClock, an_email, sent};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -70,6 +70,7 @@ async fn deliver(store: &SqliteStore, id: EmailId) {
         lease: started.lease,
         decision: sent(),
         transport: "smtp".into(),
+        budget: 8,
     };
     store.finish(vec![finish]).await.unwrap();
 }
@@ -80,7 +81,7 @@ fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> T
 }
 
 async fn assert_clean(store: &SqliteStore) {
-    let violations = store.verify(&[], &budgets()).await.unwrap();
+    let violations = store.verify(&[]).await.unwrap();
     assert_eq!(violations, []);
 }
 

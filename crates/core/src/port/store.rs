@@ -97,6 +97,8 @@ pub struct Finish {
     pub decision: Decision,
     /// Which way out was used.
     pub transport: String,
+    /// How many attempts may fail, as things stand.
+    pub budget: u32,
 }
 
 /// The present budgets: how many attempts may fail, per policy.
@@ -462,7 +464,7 @@ pub trait DeskStore: Send + Sync {
     async fn audit(&self, most: usize) -> StoreResult<Vec<AuditEntry>>;
 
     /// Checks the stored state against the promises. `ledger`: ids that a client saw accepted.
-    async fn verify(&self, ledger: &[EmailId], budgets: &Budgets) -> StoreResult<Vec<Violation>>;
+    async fn verify(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>>;
 }
 
 /// API keys.

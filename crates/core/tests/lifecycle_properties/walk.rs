@@ -141,6 +141,7 @@ impl Walk {
                 token,
                 decision: decision.as_ref().unwrap(),
                 transport: "smtp",
+                budget: self.setting.policy.max_attempts,
             },
             Move::Release(_) => Event::Release { token },
             Move::ClaimDue => Event::ClaimDue {

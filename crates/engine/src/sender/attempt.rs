@@ -43,8 +43,8 @@ impl Gate for LeaseGate<'_> {
 enum Ended {
     /// Each recipient has a result.
     Answered(Vec<RecipientResult>),
-    /// It was too late to try.
-    TooLate,
+    /// It is not to be tried any more.
+    NotTried(DeadReason),
     /// The gate stayed shut, or shutdown came before it: hand the email back.
     NothingSent,
 }
@@ -55,7 +55,7 @@ impl Sender {
         let begun = Instant::now();
         let decision = match self.send(&started, &held).await {
             Ended::Answered(results) => self.decide(&started, &results),
-            Ended::TooLate => expired(),
+            Ended::NotTried(reason) => not_tried(reason),
             Ended::NothingSent => {
                 self.release(held.lease).await;
                 return;
@@ -69,7 +69,11 @@ impl Sender {
     /// Talks to the transport.
     async fn send(&self, started: &Started, held: &Held) -> Ended {
         if started.expires_at.is_some_and(|at| at <= self.store.now()) {
-            return Ended::TooLate;
+            return Ended::NotTried(DeadReason::Expired);
+        }
+        // The budget may have been lowered while its ticket was on the way.
+        if started.state.attempt_count >= self.budget(started) {
+            return Ended::NotTried(DeadReason::MaxAttemptsExceeded);
         }
         let waiting = started
             .recipients
@@ -128,7 +132,7 @@ impl Sender {
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
         let budget = Budget {
             attempt_count: started.state.attempt_count,
-            max_attempts: started.state.max_attempts.unwrap_or(policy.max_attempts),
+            max_attempts: self.budget(started),
             unknown_count: started.state.unknown_count,
             expires_in,
         };
@@ -140,6 +144,12 @@ impl Sender {
             &budget,
             rand::random(),
         )
+    }
+
+    /// How many attempts may fail, as things stand.
+    fn budget(&self, started: &Started) -> u32 {
+        let policy = self.policies.of(&started.policy);
+        started.state.max_attempts.unwrap_or(policy.max_attempts)
     }
 
     /// Records the end. The store may be away: the lease is kept meanwhile, so that nobody else
@@ -156,6 +166,7 @@ impl Sender {
             lease,
             decision,
             transport: transport.to_owned(),
+            budget: self.budget(started),
         };
         let mut rest = Duration::from_millis(50);
         let recorded = loop {
@@ -215,15 +226,14 @@ impl Sender {
     }
 }
 
-/// It became too late before anything was tried.
-fn expired() -> Decision {
-    let error = "it expired before it could be sent".to_owned();
+/// Given up without a try: nothing is counted, and the last error stays what it was.
+fn not_tried(reason: DeadReason) -> Decision {
     Decision {
-        conclusion: Conclusion::Dead(DeadReason::Expired),
-        outcome: Outcome::Permanent,
-        error_class: Some("expired".into()),
-        fingerprint: Some(posthaste_core::fingerprint::fingerprint(&error)),
-        error: Some(error),
+        conclusion: Conclusion::Dead(reason),
+        outcome: Outcome::Cancelled,
+        error_class: None,
+        fingerprint: None,
+        error: Some(format!("not tried any more: {reason}")),
         reply: None,
         recipients: Vec::new(),
     }

@@ -130,28 +130,36 @@ impl Sender {
     }
 
     async fn take_until(self: &Arc<Self>, shutdown: &CancellationToken) {
-        let mut looked_at = None::<Instant>;
+        // Emails may wait without a ticket: whatever a process that died before us had queued.
+        let mut unticketed = true;
+        let mut looked_at = Instant::now();
+        let mut tickets_next = false;
         while !shutdown.is_cancelled() {
             let mut permits = tokio::select! {
                 permits = self.free_permits() => permits,
                 () = shutdown.cancelled() => return,
             };
-            // Now and then even when busy, and at the start.
-            let overdue = looked_at.is_none_or(|at| at.elapsed() >= self.config.backstop / 2);
-            if overdue {
-                looked_at = Some(Instant::now());
-                self.take_unticketed(permits).await;
+            // Now and then even when busy.
+            unticketed |= looked_at.elapsed() >= self.config.backstop / 2;
+            if unticketed && !tickets_next {
+                looked_at = Instant::now();
+                unticketed = self.take_unticketed(permits).await;
+                // In turns, so that neither kind holds up the other.
+                tickets_next = true;
                 continue;
             }
+            tickets_next = false;
+            let patience = if unticketed { Duration::ZERO } else { IDLE };
             tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
                 deliveries = self.broker.receive(permits.len()) => {
                     let sender = Arc::clone(self);
                     permits.truncate(deliveries.len());
                     // Beginning needs a commit; the next tickets need not wait for it.
                     self.tasks.spawn(async move { sender.begin(deliveries, permits).await });
                 }
-                () = tokio::time::sleep(IDLE) => self.take_unticketed(permits).await,
-                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(patience) => unticketed = true,
             }
         }
     }
@@ -210,8 +218,8 @@ impl Sender {
         }
     }
 
-    /// Begins attempts of emails that wait without a ticket.
-    async fn take_unticketed(self: &Arc<Self>, permits: Vec<OwnedSemaphorePermit>) {
+    /// Begins attempts of emails that wait without a ticket, and says whether there were any.
+    async fn take_unticketed(self: &Arc<Self>, permits: Vec<OwnedSemaphorePermit>) -> bool {
         let asked = Instant::now();
         let begun = self
             .store
@@ -225,12 +233,15 @@ impl Sender {
             .await;
         match begun {
             Ok(started) => {
+                let found = !started.is_empty();
                 for (started, permit) in started.into_iter().zip(permits) {
                     self.spawn_attempt(started, asked, permit, None);
                 }
+                found
             }
             Err(error) => {
-                tracing::warn!(%error, "could not look for waiting emails; will try again")
+                tracing::warn!(%error, "could not look for waiting emails; will try again");
+                false
             }
         }
     }

@@ -216,6 +216,7 @@ impl Server {
             lease,
             decision,
             transport: "closed".into(),
+            budget: 8,
         };
         let finished = self.store.finish(vec![finish]).await.unwrap();
         assert!(finished[0].is_ok());

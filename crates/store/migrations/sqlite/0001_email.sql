@@ -87,6 +87,7 @@ CREATE TABLE email_attempt (
     reply           TEXT,
     transport       TEXT,
     worker          TEXT,
+    budget          INTEGER,  -- how many might fail at that time
     next_attempt_at INTEGER,
     PRIMARY KEY (email_id, number)
 ) STRICT, WITHOUT ROWID;

@@ -169,11 +169,13 @@ fn finish_one(flush: &mut Flush<'_>, finish: &Finish) -> rusqlite::Result<Result
         lease,
         decision,
         transport,
+        budget,
     } = finish;
     let event = Event::Finish {
         token: lease.token,
         decision,
         transport,
+        budget: *budget,
     };
     // A row that is gone was pruned: whoever held it is long stale.
     let Some(applied) = apply(flush, lease.id, &event)? else {

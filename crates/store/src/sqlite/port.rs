@@ -128,8 +128,8 @@ impl DeskStore for SqliteStore {
         self.audit_entries(most).await
     }
 
-    async fn verify(&self, ledger: &[EmailId], budgets: &Budgets) -> StoreResult<Vec<Violation>> {
-        self.violations(ledger, budgets).await
+    async fn verify(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>> {
+        self.violations(ledger).await
     }
 }
 

@@ -221,12 +221,12 @@ fn insert_attempt(flush: &Flush<'_>, id: EmailId, attempt: &AttemptRecord) -> ru
     flush
         .prepare_cached(
             "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome,
-                 error_class, error, reply, transport, worker, next_attempt_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                 error_class, error, reply, transport, worker, budget, next_attempt_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
              ON CONFLICT DO UPDATE SET finished_at = excluded.finished_at,
                  outcome = excluded.outcome, error_class = excluded.error_class,
                  error = excluded.error, reply = excluded.reply, transport = excluded.transport,
-                 next_attempt_at = excluded.next_attempt_at",
+                 budget = excluded.budget, next_attempt_at = excluded.next_attempt_at",
         )?
         .execute(params![
             id.0,
@@ -239,6 +239,7 @@ fn insert_attempt(flush: &Flush<'_>, id: EmailId, attempt: &AttemptRecord) -> ru
             attempt.reply,
             attempt.transport,
             attempt.worker,
+            attempt.budget,
             attempt.next_attempt_at.map(micros),
         ])?;
     Ok(())
@@ -252,7 +253,7 @@ pub(super) fn attempts_of(
     connection
         .prepare_cached(
             "SELECT number, started_at, finished_at, outcome, error_class, error, reply, transport,
-                 worker, next_attempt_at
+                 worker, budget, next_attempt_at
              FROM email_attempt WHERE email_id = ?1 ORDER BY number",
         )?
         .query_map([id.0], |row| {
@@ -266,7 +267,8 @@ pub(super) fn attempts_of(
                 reply: row.get(6)?,
                 transport: row.get(7)?,
                 worker: row.get(8)?,
-                next_attempt_at: optional_time(row, 9)?,
+                budget: row.get(9)?,
+                next_attempt_at: optional_time(row, 10)?,
             })
         })?
         .collect()

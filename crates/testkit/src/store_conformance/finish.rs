@@ -9,7 +9,7 @@ use posthaste_core::port::{Acted, Action, Finish, Lease};
 use posthaste_core::status::{DeadReason, Outcome, Phase, Status};
 
 use super::StoreFixture;
-use super::scene::{HOUR, Scene, TRANSPORT, WORKER};
+use super::scene::{BUDGET, HOUR, Scene, TRANSPORT, WORKER};
 use crate::{an_email, dead, exhausted, sent, transient, unknown_hold, unknown_resend};
 
 pub async fn an_accepted_email_is_sent(fixture: &impl StoreFixture) {
@@ -256,6 +256,7 @@ pub async fn a_batch_of_finishes_is_answered_in_its_order(fixture: &impl StoreFi
             lease: scene.begin(id).await.lease,
             decision,
             transport: TRANSPORT.into(),
+            budget: BUDGET,
         });
     }
     let mut stale = finishes[0].clone();

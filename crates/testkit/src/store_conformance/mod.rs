@@ -35,8 +35,6 @@ use posthaste_core::email::EmailId;
 use posthaste_core::port::{EmailFilter, SharedStore};
 use posthaste_core::status::Status;
 
-use crate::budgets;
-
 /// A new, empty store for one case, and its clock.
 pub trait StoreFixture: Send + Sync {
     /// The store. Every call gives the same one.
@@ -49,7 +47,7 @@ pub trait StoreFixture: Send + Sync {
 /// Asserts that the counters match the rows and that no promise is broken.
 pub async fn assert_consistent(fixture: &impl StoreFixture) {
     let store = fixture.store();
-    let violations = store.verify(&[], &budgets()).await.expect("verify");
+    let violations = store.verify(&[]).await.expect("verify");
     assert_eq!(violations, []);
     let mut rows: BTreeMap<Status, u64> = Status::ALL.iter().map(|s| (*s, 0)).collect();
     let mut filter = EmailFilter {

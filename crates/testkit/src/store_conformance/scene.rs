@@ -29,6 +29,8 @@ pub(super) const LEASE: Duration = HOUR;
 pub(super) const WORKER: &str = "worker-1";
 /// The name of the way out.
 pub(super) const TRANSPORT: &str = "smtp";
+/// How many attempts may fail, where a case does not care.
+pub(super) const BUDGET: u32 = 8;
 /// More than there ever are.
 pub(super) const ALL: usize = 1000;
 
@@ -153,6 +155,7 @@ impl<'a, F: StoreFixture> Scene<'a, F> {
             lease,
             decision,
             transport: TRANSPORT.into(),
+            budget: BUDGET,
         };
         let mut answers = self.store.finish(vec![finish]).await.expect("finish");
         assert_eq!(answers.len(), 1);

@@ -124,7 +124,7 @@ pub async fn a_lowered_budget_acts_on_waiting_emails(fixture: &impl StoreFixture
     for id in [other, own] {
         assert_eq!(scene.status(id).await, Status::RetryQueued);
     }
-    let violations = scene.store.verify(&[named], &lowered).await;
+    let violations = scene.store.verify(&[named]).await;
     assert_eq!(violations.expect("verify"), []);
 }
 

@@ -4,14 +4,14 @@ use posthaste_core::email::EmailId;
 
 use super::StoreFixture;
 use super::scene::{HALF, LEASE, Scene};
-use crate::{an_email, budgets, sent};
+use crate::{an_email, sent};
 
 pub async fn an_id_that_a_client_saw_accepted_is_missed(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     let kept = scene.ended(an_email("a"), sent()).await;
     let missing = EmailId::generate();
     let verify = async |ledger: &[EmailId]| {
-        let violations = scene.store.verify(ledger, &budgets()).await;
+        let violations = scene.store.verify(ledger).await;
         violations.expect("verify")
     };
     assert_eq!(verify(&[kept]).await, []);
@@ -26,7 +26,7 @@ pub async fn a_lease_that_nobody_released_is_reported(fixture: &impl StoreFixtur
     let id = scene.accept(an_email("a")).await;
     scene.begin(id).await;
     scene.advance(LEASE + HALF).await;
-    let violations = scene.store.verify(&[], &budgets()).await.expect("verify");
+    let violations = scene.store.verify(&[]).await.expect("verify");
     assert_eq!(violations.len(), 1);
     assert_eq!(violations[0].invariant, "I5");
     assert!(violations[0].detail.contains(&id.to_string()));
