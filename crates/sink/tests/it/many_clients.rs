@@ -1,6 +1,4 @@
-//! How fast the sink is. It has to be far faster than what it measures.
-
-use std::time::Instant;
+//! Many clients that pipeline as fast as they can: every message is counted, each once.
 
 use posthaste_sink::{Sink, SinkConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -8,23 +6,18 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 const CONNECTIONS: usize = 16;
-const MESSAGES_PER_CONNECTION: usize = 5_000;
+const MESSAGES_PER_CONNECTION: usize = 200;
 
 /// Client and server share one thread here, so the sink alone is faster still.
 #[tokio::test]
-#[ignore = "a measurement: cargo test --profile perf -p posthaste-sink speed -- --ignored --nocapture"]
-async fn messages_per_second_on_one_thread() {
+async fn many_clients_at_once_are_all_counted_once() {
     let sink = Sink::start(SinkConfig::default()).await.expect("starts");
-    let start = Instant::now();
     let mut clients = JoinSet::new();
     for connection in 0..CONNECTIONS {
         clients.spawn(send_many(sink.addr(), connection));
     }
     clients.join_all().await;
-    let elapsed = start.elapsed();
     let messages = CONNECTIONS * MESSAGES_PER_CONNECTION;
-    let rate = messages as f64 / elapsed.as_secs_f64();
-    eprintln!("{messages} messages in {elapsed:?}: {rate:.0} per second");
     assert_eq!(sink.accepted(), messages as u64);
     assert!(sink.duplicates().is_empty());
 }
