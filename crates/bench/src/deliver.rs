@@ -51,6 +51,7 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
 
     let total = load.warm_up + load.emails;
     let progress = progress_bar(load.emails, "delivered");
+    let processor = server.processor_seconds()?;
     let started = Instant::now();
     let (accepted, delivered) = tokio::join!(
         async {
@@ -72,6 +73,7 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
         }
     );
     progress.finish_and_clear();
+    let processor = server.processor_seconds()? - processor;
     let accepted = accepted?;
     let duplicates = sink.duplicates().len();
     ensure!(
@@ -87,6 +89,7 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
         "body_bytes": load.body,
         "accepted_per_second": rate(accepted),
         "delivered_per_second": rate(delivered),
+        "server_processor_us_per_email": (processor * 1e6 / load.emails as f64).round(),
         "peak_memory_mib": server.peak_memory_mib()?.round(),
         "copies_too_many": duplicates,
     }))

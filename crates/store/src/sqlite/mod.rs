@@ -105,11 +105,9 @@ impl SqliteStore {
 }
 
 /// How much of the file the writer keeps in memory, at most.
-const WRITER_CACHE_KIB: i64 = 32 * 1024;
+const WRITER_CACHE_KIB: i64 = 8 * 1024;
 /// The same for each reader.
-const READER_CACHE_KIB: i64 = 4 * 1024;
-/// How many pages the log may grow before they are copied into the file: 64 MiB.
-const PAGES_PER_CHECKPOINT: i64 = 4096;
+const READER_CACHE_KIB: i64 = 2 * 1024;
 
 /// A connection with the settings that all of ours share.
 fn open_connection(options: &SqliteOptions, cache_kib: i64) -> rusqlite::Result<Connection> {
@@ -120,7 +118,6 @@ fn open_connection(options: &SqliteOptions, cache_kib: i64) -> rusqlite::Result<
     // In KiB. The default of 2 MiB is 125 of our pages: the writer would throw away and read
     // again the pages of its own indexes all the time.
     connection.pragma_update(None, "cache_size", -cache_kib)?;
-    connection.pragma_update(None, "wal_autocheckpoint", PAGES_PER_CHECKPOINT)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }
