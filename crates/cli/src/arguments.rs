@@ -96,6 +96,8 @@ pub(crate) enum Role {
     Sender,
     /// Schedules, rescues, prunes
     Scheduler,
+    /// The message lane; it does nothing yet
+    Messages,
 }
 
 #[derive(Debug, Subcommand)]
@@ -194,9 +196,15 @@ pub(crate) enum EmailsCommand {
     /// Show one email with its attempts
     Show { id: EmailId },
     /// Withdraw emails that are not sent yet
-    Cancel { ids: Vec<EmailId> },
+    Cancel {
+        #[arg(required = true)]
+        ids: Vec<EmailId>,
+    },
     /// Try emails again now, with a fresh budget
-    Retry { ids: Vec<EmailId> },
+    Retry {
+        #[arg(required = true)]
+        ids: Vec<EmailId>,
+    },
     /// Settle the fate of an uncertain email
     Resolve {
         id: EmailId,
@@ -205,7 +213,10 @@ pub(crate) enum EmailsCommand {
         resolution: Resolution,
     },
     /// Remove body and addresses, keep counts
-    Erase { ids: Vec<EmailId> },
+    Erase {
+        #[arg(required = true)]
+        ids: Vec<EmailId>,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -233,7 +244,10 @@ pub(crate) enum DeadCommand {
         which: Which,
     },
     /// Take a discard back
-    Restore { ids: Vec<EmailId> },
+    Restore {
+        #[arg(required = true)]
+        ids: Vec<EmailId>,
+    },
 }
 
 /// Which dead letters.

@@ -1,21 +1,33 @@
 //! The folder of the embedded database, and the lock that keeps a second server out.
 
-use std::fs::{File, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use anyhow::Context as _;
 
 use crate::exit::UsageError;
 
-/// Makes the folder a file stands in.
-pub(crate) fn create_parent(path: &Path) -> anyhow::Result<()> {
-    let folder = path
+/// Makes the folder of the database and an empty file in it, for this user's eyes only: they
+/// hold everyone's mail. What is there already keeps the rights it has.
+pub(crate) fn create(database: &Path) -> anyhow::Result<()> {
+    let folder = database
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
-        std::fs::create_dir_all(folder)
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
             .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     }
+    // SQLite gives its other files the rights of this one.
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(database)
+        .with_context(|| format!("cannot write {}", database.display()))?;
     Ok(())
 }
 

@@ -35,11 +35,18 @@ impl From<Exit> for ExitCode {
 #[error("{0}")]
 pub(crate) struct UsageError(pub String);
 
+/// Something that is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotFound(pub(crate) String);
+
 /// Says what went wrong and gives the code for it.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     output::error(&format!("posthaste: {error:#}"));
     let exit = if error.is::<ConfigError>() || error.is::<UsageError>() {
         Exit::Usage
+    } else if error.is::<NotFound>() {
+        Exit::NotFound
     } else if matches!(error.downcast_ref(), Some(StoreError::Unavailable(_))) {
         Exit::TryLater
     } else {

@@ -2,19 +2,11 @@
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::EnvFilter;
-
 use crate::config::{LogFormat, Settings};
-use crate::exit::UsageError;
 
 /// Starts logging as configured.
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&settings.log.level).map_err(|error| {
-        UsageError(format!(
-            "log.level: `{}` is not a filter: {error}",
-            settings.log.level
-        ))
-    })?;
+    let filter = settings.log.filter()?;
     let json = match settings.log.format {
         LogFormat::Json => true,
         LogFormat::Text => false,

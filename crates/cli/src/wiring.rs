@@ -11,13 +11,14 @@ use posthaste_engine::metrics::Source;
 use posthaste_engine::runtime::EngineParts;
 use posthaste_engine::{Access, EngineConfig, Intake, Metrics, Operator, Roles};
 use posthaste_store::{SqliteOptions, SqliteStore};
-use posthaste_transport::{CaptureTransport, SmtpConfig, SmtpTransport, Timeouts};
+use posthaste_transport::{CaptureTransport, SmtpTransport, Timeouts};
 use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
 use crate::arguments::Global;
 use crate::config::{self, ConfigError, Loaded, Overrides, Settings};
 use crate::data_dir;
+use crate::exit::NotFound;
 
 /// Loads the configuration from flags, environment and file.
 pub(crate) fn load_config(
@@ -36,7 +37,7 @@ pub(crate) fn load_config(
 /// Opens the store, creating it if it is not there.
 pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<SharedStore> {
     let path = settings.sqlite_path()?;
-    data_dir::create_parent(&path)?;
+    data_dir::create(&path)?;
     let store = SqliteStore::open(SqliteOptions::new(&path))
         .with_context(|| format!("cannot open the database {}", path.display()))?;
     Ok(Arc::new(store))
@@ -48,11 +49,9 @@ pub(crate) fn build_transport(
     store: &SharedStore,
 ) -> anyhow::Result<Arc<dyn Transport>> {
     let smtp = &settings.smtp;
-    if smtp.url.is_empty() {
+    let Some(mut config) = settings.smtp_config()? else {
         return Ok(Arc::new(CaptureTransport::new(Arc::clone(store))));
-    }
-    let mut config = SmtpConfig::from_url(&smtp.url)
-        .map_err(|error| crate::exit::UsageError(format!("smtp.url (SMTP_URL): {error}")))?;
+    };
     if !smtp.client_name.is_empty() {
         config.client_name = Some(smtp.client_name.clone());
     }
@@ -126,15 +125,28 @@ pub(crate) struct Desk {
     /// What people see and do.
     pub(crate) operator: Operator,
     /// Takes emails in.
-    pub(crate) intake: Intake,
+    pub(crate) intake: Arc<Intake>,
     /// Who may do what.
     pub(crate) access: Access,
     /// Who is at the terminal.
     pub(crate) actor: Actor,
 }
 
-/// Opens the desk for a command.
+/// Opens the desk for a command on a database that is there.
 pub(crate) fn open_desk(global: &Global) -> anyhow::Result<Desk> {
+    let path = load_config(global, None)?.settings.sqlite_path()?;
+    if !path.is_file() {
+        let message = format!(
+            "there is no database at {}: name the server's folder with --data-dir, or start it with `posthaste`",
+            path.display()
+        );
+        return Err(NotFound(message).into());
+    }
+    open_or_create_desk(global)
+}
+
+/// Opens the desk for a command that may come before the first start of the server.
+pub(crate) fn open_or_create_desk(global: &Global) -> anyhow::Result<Desk> {
     let settings = load_config(global, None)?.settings;
     let store = open_store(&settings)?;
     let policies = Arc::new(settings.policies()?);
@@ -144,18 +156,20 @@ pub(crate) fn open_desk(global: &Global) -> anyhow::Result<Desk> {
         Arc::clone(&policies),
         Arc::clone(&nobody),
     );
-    let intake = Intake::new(
+    let intake = Arc::new(Intake::new(
         Arc::clone(&store),
         None,
         policies,
         None,
         nobody,
         Source::Cli,
-    );
+    ));
     let access = Access::new(store);
-    let user = std::env::var("USER").unwrap_or_else(|_| "unknown".into());
+    let user = ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok());
     let actor = Actor {
-        name: format!("cli:{user}"),
+        name: format!("cli:{}", user.unwrap_or_else(|| "unknown".into())),
         owner: None,
     };
     Ok(Desk {

@@ -157,6 +157,11 @@ pub enum Event<'a> {
         /// For how long.
         lease: Duration,
     },
+    /// Its sender has nothing else in hand any more, as an email needs over which workers died.
+    Prepare {
+        /// The lease.
+        token: i64,
+    },
     /// Its sender keeps it.
     Renew {
         /// The lease.
@@ -230,7 +235,7 @@ pub enum Refusal {
     #[error("the email is not due yet")]
     NotDue,
     /// The state does not allow it.
-    #[error("an email that is {0} cannot be treated so")]
+    #[error("it is {0}, which does not allow that")]
     NotAllowed(Status),
 }
 
@@ -263,12 +268,24 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                 terminal => return Err(Refusal::AlreadyFinished(terminal)),
             }
             next.status = Status::Sending;
-            next.phase = Phase::Preparing;
+            // One that must be sent alone waits for that first; losing it meanwhile tells nothing.
+            next.phase = if state.is_sent_alone() {
+                Phase::Idle
+            } else {
+                Phase::Preparing
+            };
             next.attempt_number += 1;
             next.lease_token += 1;
             next.locked_until = Some(after(now, *lease));
             next.worker = Some((*worker).to_owned());
             next.started_at = Some(now);
+        }
+        Event::Prepare { token } => {
+            held(state, *token)?;
+            if state.phase == Phase::Committing {
+                return Err(Refusal::InProgress);
+            }
+            next.phase = Phase::Preparing;
         }
         Event::Renew { token, lease } => {
             held(state, *token)?;
@@ -276,6 +293,9 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
         }
         Event::Gate { token } => {
             held(state, *token)?;
+            if state.phase == Phase::Idle {
+                return Err(Refusal::NotDue);
+            }
             next.phase = Phase::Committing;
         }
         Event::Finish {
@@ -356,6 +376,12 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                         error_class: next.error_class.clone(),
                         ..ended(state, &next, Outcome::Unknown, now)
                     });
+                }
+                (Status::Sending, Phase::Idle) => {
+                    next.status = Status::Failed;
+                    next.next_attempt_at = Some(now);
+                    next.unlock();
+                    attempt = Some(ended(state, &next, Outcome::Cancelled, now));
                 }
                 (Status::Sending, _) => {
                     next.lost_count += 1;

@@ -87,7 +87,7 @@ impl Status {
 named! {
     /// How far the last attempt got. The gate separates "cannot have left" from "may have left".
     Phase {
-        /// No attempt since the last one was concluded.
+        /// No attempt since the last one was concluded, or one that has not come to its turn.
         Idle = "idle",
         /// An attempt began; the final dot cannot have been sent.
         Preparing = "preparing",

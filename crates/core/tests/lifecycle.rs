@@ -131,6 +131,24 @@ fn the_third_lost_worker_ends_an_email_that_was_sent_alone_since_the_second() {
     for loss in 1..=3 {
         assert_eq!(state.is_sent_alone(), loss == 3, "before loss {loss}");
         state = after(&state, &begin(), now);
+        if loss == 3 {
+            // Lost while it only waits for its turn to be alone: that tells nothing about it.
+            now += LEASE;
+            state = after(&state, &Event::LeaseExpired, now);
+            assert_eq!((state.lost_count, state.status), (2, Status::Failed));
+            state = after(&after(&state, &claim(1), now), &begin(), now);
+            let gate = Event::Gate {
+                token: state.lease_token,
+            };
+            assert!(
+                transition(&state, &gate, now).is_err(),
+                "not before its turn"
+            );
+            let prepare = Event::Prepare {
+                token: state.lease_token,
+            };
+            state = after(&state, &prepare, now);
+        }
         now += LEASE;
         state = after(&state, &Event::LeaseExpired, now);
         assert_eq!((state.lost_count, state.attempt_count), (loss, 0));

@@ -1,7 +1,7 @@
 //! Brings emails that are due back to the senders, at their time, not at a poll's.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use posthaste_core::Timestamp;
@@ -26,6 +26,8 @@ pub struct Scheduler {
     metrics: Arc<Metrics>,
     lease: Duration,
     interval: Duration,
+    /// Until when the broker need not be asked again, whoever wakes us.
+    no_room_until: Mutex<Option<Instant>>,
 }
 
 impl Scheduler {
@@ -46,7 +48,14 @@ impl Scheduler {
             metrics,
             lease,
             interval,
+            no_room_until: Mutex::new(None),
         }
+    }
+
+    fn no_room_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.no_room_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn publish(&self, due: Vec<Due>) -> Result<usize, StoreError> {
@@ -119,6 +128,15 @@ impl Service for Scheduler {
 
     async fn run_once(&self) -> Result<Report, StoreError> {
         let mut done = 0;
+        if let Some(until) = *self.no_room_until() {
+            let left = until.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                return Ok(Report {
+                    done,
+                    again_in: Some(left),
+                });
+            }
+        }
         loop {
             let wait = match self.store.next_due().await? {
                 None => {
@@ -156,6 +174,7 @@ impl Service for Scheduler {
                 .partition(|due| due.exhausted || due.expired);
             dead.iter().for_each(|due| self.note_dead(due));
             if !due.is_empty() && self.publish(due).await? > 0 {
+                *self.no_room_until() = Some(Instant::now() + NO_ROOM);
                 return Ok(Report {
                     done,
                     again_in: Some(NO_ROOM),

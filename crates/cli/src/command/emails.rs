@@ -9,6 +9,9 @@ use crate::exit::Exit;
 use crate::wiring::{self, Desk};
 use crate::{output, view};
 
+/// How many emails are treated in one transaction.
+const CHUNK: usize = 500;
+
 pub(crate) async fn run(global: &Global, command: EmailsCommand) -> anyhow::Result<Exit> {
     let desk = wiring::open_desk(global)?;
     match command {
@@ -61,6 +64,9 @@ pub(crate) async fn list(
     } else {
         view::table(&desk.operator, &page.emails);
     }
+    if page.emails.is_empty() {
+        output::error("There are none.");
+    }
     if let Some(next) = page.next {
         output::error(&format!("There are more: --after {next}"));
     }
@@ -88,21 +94,31 @@ pub(crate) async fn act(
     ids: Vec<EmailId>,
     action: Action,
 ) -> anyhow::Result<Exit> {
-    let acted = desk
-        .operator
-        .act_on(ids.clone(), action, &desk.actor)
-        .await?;
+    // In small transactions, so that the server beside us is not held up.
+    let mut acted = Vec::with_capacity(ids.len());
+    for some in ids.chunks(CHUNK) {
+        acted.extend(
+            desk.operator
+                .act_on(some.to_vec(), action, &desk.actor)
+                .await?,
+        );
+    }
     let mut failed = 0;
     let mut missing = 0;
     for (id, acted) in ids.iter().zip(&acted) {
         let (result, text) = match acted {
+            Acted::Done(_) if action == Action::Erase => ("done", "is erased".to_owned()),
             Acted::Done(status) => ("done", format!("is {status} now")),
             Acted::Unchanged(status) => ("unchanged", format!("was {status} already")),
             Acted::Refused(refusal, _) => ("refused", format!("is left as it is: {refusal}")),
             Acted::Erased => ("erased", "was erased and cannot be sent again".to_owned()),
+            Acted::Expired => ("expired", "has expired and cannot be sent again".to_owned()),
             Acted::NotFound => ("not_found", "is not there".to_owned()),
         };
-        failed += usize::from(matches!(acted, Acted::Refused(..) | Acted::Erased));
+        failed += usize::from(matches!(
+            acted,
+            Acted::Refused(..) | Acted::Erased | Acted::Expired
+        ));
         missing += usize::from(*acted == Acted::NotFound);
         if global.json {
             output::json(&serde_json::json!({"id": id, "action": action.name(), "result": result}));

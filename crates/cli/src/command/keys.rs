@@ -8,7 +8,7 @@ use crate::exit::{Exit, UsageError};
 use crate::{output, wiring};
 
 pub(crate) async fn run(global: &Global, command: KeysCommand) -> anyhow::Result<Exit> {
-    let desk = wiring::open_desk(global)?;
+    let desk = wiring::open_or_create_desk(global)?;
     match command {
         KeysCommand::Create {
             name,
@@ -37,7 +37,8 @@ pub(crate) async fn run(global: &Global, command: KeysCommand) -> anyhow::Result
             } else {
                 output::line(&secret);
                 output::error(&format!(
-                    "This is key {} of {} ({}). It is shown only now: keep it safe.",
+                    "This is key {} of {} ({}). It is shown only now: keep it safe. From now on requests need \
+                     `Authorization: Bearer …`, and the dev inbox does not open in a browser.",
                     key.id,
                     key.owner,
                     key.scopes.join(", ")
@@ -52,7 +53,11 @@ pub(crate) async fn run(global: &Global, command: KeysCommand) -> anyhow::Result
                 ));
                 return Ok(Exit::NotFound);
             }
-            output::line(&format!("Key {id} is revoked."));
+            if global.json {
+                output::json(&json!({"id": id, "result": "revoked"}));
+            } else {
+                output::line(&format!("Key {id} is revoked."));
+            }
         }
     }
     Ok(Exit::Ok)

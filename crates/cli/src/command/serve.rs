@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use posthaste_core::attempt::AttemptRecord;
+use posthaste_core::port::{EmailFilter, SharedStore};
+use posthaste_core::status::Status;
 use posthaste_engine::{Engine, Roles};
 use posthaste_server::{Limits, ServerParts};
 use tokio::net::TcpListener;
@@ -11,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::{Global, Role, ServeArguments};
-use crate::config::Settings;
+use crate::config::{CAPTURE, Settings};
 use crate::data_dir::ServerLock;
 use crate::exit::{Exit, UsageError};
 use crate::{logging, output, wiring};
@@ -20,15 +23,26 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     let settings = wiring::load_config(global, arguments.listen)?.settings;
     logging::start(&settings)?;
     let database = settings.sqlite_path()?;
-    crate::data_dir::create_parent(&database)?;
+    crate::data_dir::create(&database)?;
     let _lock = ServerLock::take(&database)?;
     let (parts, registry) = wiring::engine_parts(&settings)?;
-    let listener = listen(&settings, &parts.store).await?;
+    let has_keys = !parts.store.keys().await?.is_empty();
+    let listener = listen(&settings, has_keys).await?;
     let address = listener.local_addr()?;
+    if settings.smtp.url.is_empty() {
+        refuse_to_swallow(&parts.store).await?;
+    }
     let roles = roles_of(&arguments.roles);
+    if roles != Roles::ALL {
+        tracing::warn!(
+            ?roles,
+            "some roles are left out: with SQLite no other process can take them over"
+        );
+    }
     let ended = ended_by_signal();
     let engine = Engine::start(parts, wiring::engine_config(&settings, roles));
-    welcome(&settings, address, engine.transport.name());
+    tracing::info!(service = settings.service.name, %address, transport = engine.transport.name(), "serving");
+    welcome(&settings, address, engine.transport.name(), has_keys);
 
     let shutdown = CancellationToken::new();
     let server = tokio::spawn(posthaste_server::serve(
@@ -50,11 +64,20 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
         shutdown.clone(),
     ));
     ended.await;
-    // In this order: no new emails, no new attempts, then what is under way.
-    tracing::info!("stopping: draining what is under way");
-    shutdown.cancel();
-    let stopped = tokio::time::timeout(settings.shutdown.drain.0, server).await;
-    engine.stop().await;
+    tracing::info!("stopping: draining what is under way; a second signal ends at once");
+    let drain = async {
+        // No new emails and no new attempts; then what is under way, all within one deadline.
+        shutdown.cancel();
+        tokio::join!(
+            tokio::time::timeout(settings.shutdown.drain.0, server),
+            engine.stop()
+        )
+        .0
+    };
+    let stopped = tokio::select! {
+        stopped = drain => stopped,
+        () = ended_by_signal() => return Ok(Exit::Failure),
+    };
     if let Ok(Ok(Err(error))) = stopped {
         return Err(error).context("the server failed");
     }
@@ -62,18 +85,51 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     Ok(Exit::Ok)
 }
 
-async fn listen(
-    settings: &Settings,
-    store: &posthaste_core::port::SharedStore,
-) -> anyhow::Result<TcpListener> {
+async fn listen(settings: &Settings, has_keys: bool) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::new(settings.server.host, settings.server.port);
-    let has_keys = !store.keys().await?.is_empty();
     if let Some(refusal) = posthaste_server::refuses_to_listen(address, has_keys) {
         return Err(UsageError(refusal).into());
     }
     TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}: choose another port with --listen or HTTP_PORT")
     })
+}
+
+/// How many waiting emails are looked at.
+const LOOKED_AT: usize = 20;
+
+/// A forgotten SMTP_URL must not turn real mail into captured mail: emails that were tried over a
+/// mail server before wait for one.
+async fn refuse_to_swallow(store: &SharedStore) -> anyhow::Result<()> {
+    let filter = EmailFilter {
+        statuses: vec![
+            Status::Failed,
+            Status::RetryQueued,
+            Status::Sending,
+            Status::Unknown,
+        ],
+        limit: LOOKED_AT,
+        ..EmailFilter::default()
+    };
+    for email in store.list(&filter).await? {
+        let attempts = store
+            .find(email.id)
+            .await?
+            .map(|email| email.attempts)
+            .unwrap_or_default();
+        let elsewhere = |attempt: &AttemptRecord| {
+            attempt
+                .transport
+                .as_deref()
+                .is_some_and(|name| name != CAPTURE)
+        };
+        if attempts.iter().any(elsewhere) {
+            let message = "emails wait that were tried over SMTP, but no mail server is configured: set SMTP_URL, \
+                           or SMTP_URL=capture to put them into the dev inbox on purpose";
+            return Err(UsageError(message.to_owned()).into());
+        }
+    }
+    Ok(())
 }
 
 fn roles_of(chosen: &[Role]) -> Roles {
@@ -105,11 +161,16 @@ pub(crate) fn ended_by_signal() -> impl Future<Output = ()> {
     }
 }
 
-fn welcome(settings: &Settings, address: SocketAddr, transport: &str) {
+fn welcome(settings: &Settings, address: SocketAddr, transport: &str, has_keys: bool) {
     let url = format!("http://{address}");
     let mail = match transport {
-        "capture" => "to the dev inbox; set SMTP_URL to send it for real".to_owned(),
+        CAPTURE => "to the dev inbox; set SMTP_URL to send it for real".to_owned(),
         _ => format!("to {}", super::config::without_password(&settings.smtp.url)),
+    };
+    let key = if has_keys {
+        " -H \"Authorization: Bearer $KEY\""
+    } else {
+        ""
     };
     let database = settings
         .sqlite_path()
@@ -125,7 +186,7 @@ fn welcome(settings: &Settings, address: SocketAddr, transport: &str) {
 
 Try it:
 
-  curl {url}/v1/emails -H 'Content-Type: application/json' \\
+  curl {url}/v1/emails{key} -H 'Content-Type: application/json' \\
     -d '{{\"from\":\"app@example.org\",\"to\":\"you@example.org\",\"subject\":\"Hello\",\"text\":\"It works.\"}}'
 ",
         version = env!("CARGO_PKG_VERSION"),

@@ -1,5 +1,6 @@
 //! An SMTP server for trying things out.
 
+use anyhow::Context as _;
 use posthaste_sink::{Sink, SinkConfig, behaviours};
 
 use crate::arguments::{Global, SinkArguments};
@@ -26,7 +27,10 @@ pub(crate) async fn run(global: &Global, arguments: SinkArguments) -> anyhow::Re
         greylist_after: arguments.greylist.0,
         ..SinkConfig::default()
     };
-    let sink = Sink::start(config).await?;
+    let sink = Sink::start(config).await.with_context(|| {
+        let address = arguments.listen;
+        format!("cannot listen on {address}: choose another with --listen 127.0.0.1:PORT")
+    })?;
     output::error(&format!(
         "The sink listens on {}. Recipients such as tempfail@, reject@ or flaky30@ make it misbehave\n\
          (`posthaste sink --help-recipients` lists them). Ctrl-C prints what arrived, as JSON.",

@@ -15,6 +15,9 @@ const PREFIX: &str = "POSTHASTE_";
 /// Sections whose keys are the user's own.
 const OPEN_SECTIONS: [&str; 1] = ["policy"];
 
+/// What else starts with the prefix: flags, and what only tests and scripts use.
+const NOT_OPTIONS: [&str; 4] = ["CONFIG", "DATA_DIR", "FAILPOINT", "SERVICES_DIR"];
+
 /// Names that work as they are, and the option each stands for.
 const WELL_KNOWN: [(&str, &str, Shape); 9] = [
     ("DATABASE_URL", "store.url", Shape::Plain),
@@ -187,9 +190,20 @@ fn unknown<'a>(
 ) -> ConfigError {
     let hint = match nearest(key, known) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "`posthaste config show` lists every option".to_owned(),
+        None => "config.default.toml lists every option".to_owned(),
     };
     ConfigError::new(place, format!("unknown option `{path}`; {hint}"))
+}
+
+/// A variable that is meant for us, but names no option.
+fn no_such_variable(variable: &str, name: &str) -> ConfigError {
+    let bare = name.strip_suffix("_FILE").unwrap_or(name);
+    let message = if WELL_KNOWN.iter().any(|(known, ..)| *known == bare) {
+        format!("this name works without the prefix: set {name}")
+    } else {
+        "is no option: write POSTHASTE_<SECTION>__<KEY>, with two underscores between".to_owned()
+    };
+    ConfigError::new(variable, message)
 }
 
 fn same_kind(a: &Value, b: &Value) -> bool {
@@ -229,7 +243,11 @@ fn from_environment(
         if let Some((place, text)) = variable_or_file(environment, variable)? {
             let text = match shape {
                 Shape::Plain => text,
-                Shape::Seconds => format!("{text}s"),
+                Shape::Seconds if text.bytes().all(|b| b.is_ascii_digit()) => format!("{text}s"),
+                Shape::Seconds => {
+                    let message = format!("`{text}` is not a whole number of seconds");
+                    return Err(ConfigError::new(place, message));
+                }
             };
             found.push((
                 path.to_owned(),
@@ -239,12 +257,15 @@ fn from_environment(
         }
     }
     for variable in environment.keys() {
-        let Some(name) = variable
-            .strip_prefix(PREFIX)
-            .filter(|name| name.contains("__"))
-        else {
+        let Some(name) = variable.strip_prefix(PREFIX) else {
             continue;
         };
+        if NOT_OPTIONS.contains(&name) {
+            continue;
+        }
+        if !name.contains("__") {
+            return Err(no_such_variable(variable, name));
+        }
         let path = name
             .strip_suffix("_FILE")
             .unwrap_or(name)
@@ -305,10 +326,7 @@ fn typed(place: &str, text: &str, default: Option<&Value>) -> Result<Value, Conf
             .map(Value::Boolean)
             .map_err(|_| invalid(default)),
         Some(Value::Array(_)) if !text.trim_start().starts_with('[') => {
-            let entries = text
-                .split(',')
-                .map(str::trim)
-                .filter(|entry| !entry.is_empty());
+            let entries = text.split(',').map(str::trim);
             Ok(Value::Array(
                 entries
                     .map(|entry| Value::String(entry.to_owned()))

@@ -10,9 +10,15 @@ use posthaste_core::duration::HumanDuration;
 use posthaste_core::port::Retention;
 use posthaste_core::retry_policy::{Backoff, OnUnknown, RetryPolicy};
 use posthaste_engine::Policies;
+use posthaste_transport::SmtpConfig;
 use serde::Deserialize;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::load::ConfigError;
+
+/// Says on purpose that mail goes to the dev inbox.
+pub(crate) const CAPTURE: &str = "capture";
 
 /// Every option; `config.default.toml` says what each means.
 #[derive(Debug, Clone, Deserialize)]
@@ -122,6 +128,24 @@ pub(crate) struct Log {
     pub(crate) format: LogFormat,
 }
 
+impl Log {
+    /// Which lines are written. A single word must be a level: a slip there would silence all.
+    pub(crate) fn filter(&self) -> Result<EnvFilter, ConfigError> {
+        let invalid = || {
+            let message = format!(
+                "`{}` is no level; use error, warn, info, debug or trace, or a filter such as \
+                 info,posthaste_transport=debug",
+                self.level
+            );
+            ConfigError::new("log.level", message)
+        };
+        for word in self.level.split(',').filter(|word| !word.contains('=')) {
+            word.trim().parse::<LevelFilter>().map_err(|_| invalid())?;
+        }
+        EnvFilter::try_new(&self.level).map_err(|_| invalid())
+    }
+}
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -222,7 +246,19 @@ impl Settings {
             let message = "RabbitMQ is not supported yet; leave RABBITMQ_URL unset for the queue in this process";
             return Err(ConfigError::new("broker.url", message));
         }
+        self.smtp_config()?;
+        self.log.filter()?;
         self.sqlite_path().map(drop)
+    }
+
+    /// The mail server, if mail goes to one. `capture` says on purpose that it does not.
+    pub(crate) fn smtp_config(&self) -> Result<Option<SmtpConfig>, ConfigError> {
+        if self.smtp.url.is_empty() || self.smtp.url == CAPTURE {
+            return Ok(None);
+        }
+        SmtpConfig::from_url(&self.smtp.url)
+            .map(Some)
+            .map_err(|error| ConfigError::new("smtp.url (SMTP_URL)", error.to_string()))
     }
 
     /// The database file.

@@ -212,10 +212,7 @@ pub static RULES: &[Rule] = &[
     transient(
         "greylisted",
         Stages::Any,
-        When::Text(
-            400..=499,
-            &["greylist", "graylist", "grey list", "try again"],
-        ),
+        When::Text(400..=499, &["greylist", "graylist", "grey list"]),
         Fault::Destination,
     ),
     transient(
@@ -234,6 +231,12 @@ pub static RULES: &[Rule] = &[
         "network_trouble",
         Stages::Any,
         When::Enhanced(&[any_of(4, 4)]),
+        Fault::Destination,
+    ),
+    transient(
+        "greylisted",
+        Stages::Any,
+        When::Text(400..=499, &["try again"]),
         Fault::Destination,
     ),
     transient(

@@ -218,6 +218,8 @@ pub enum Acted {
     Refused(Refusal, Status),
     /// Its content was erased: it cannot be sent again.
     Erased,
+    /// It is too late for it: it cannot be sent again.
+    Expired,
     /// There is no such email, or it is another owner's.
     NotFound,
 }
@@ -393,6 +395,10 @@ pub trait EmailStore: Send + Sync {
         lease: Duration,
         budgets: &Budgets,
     ) -> StoreResult<Vec<Started>>;
+
+    /// Says that an email which must be sent alone has come to its turn; `false` for a lease
+    /// that is lost.
+    async fn prepare(&self, lease: Lease) -> StoreResult<bool>;
 
     /// Keeps leases; `false` for one that is lost.
     async fn renew(&self, leases: Vec<Lease>, lease: Duration) -> StoreResult<Vec<bool>>;

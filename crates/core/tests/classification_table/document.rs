@@ -256,6 +256,7 @@ pub(crate) fn document() -> Vec<Row> {
                 "451 Graylisting in action",
                 "450 4.2.0 <ann@example.org>: GREYLISTED",
                 "421 4.3.2 Try again later",
+                "450 Please try again later",
             ]),
             destination,
         ),

@@ -85,6 +85,7 @@ fn the_random_walk_goes_along_every_arrow_of_the_documents() {
         Move::Expire,
     ];
     moves.extend(Resolution::ALL.iter().map(|r| Move::Resolve(*r)));
+    moves.extend(tokens.map(Move::Prepare));
     moves.extend(tokens.map(Move::Renew));
     moves.extend(tokens.map(Move::Gate));
     moves.extend(tokens.map(Move::Release));

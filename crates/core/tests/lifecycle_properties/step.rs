@@ -49,6 +49,7 @@ impl Report {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Move {
     Begin,
+    Prepare(Token),
     Renew(Token),
     Gate(Token),
     Finish(Token, Report),
@@ -69,7 +70,8 @@ pub(crate) enum Move {
 impl Move {
     pub(crate) fn token(self) -> Option<Token> {
         match self {
-            Self::Renew(token)
+            Self::Prepare(token)
+            | Self::Renew(token)
             | Self::Gate(token)
             | Self::Finish(token, _)
             | Self::Release(token) => Some(token),
@@ -131,6 +133,7 @@ pub(crate) fn reports() -> impl Strategy<Value = Report> {
 pub(crate) fn moves() -> impl Strategy<Value = Move> {
     prop_oneof![
         10 => Just(Move::Begin),
+        3 => tokens().prop_map(Move::Prepare),
         2 => tokens().prop_map(Move::Renew),
         8 => tokens().prop_map(Move::Gate),
         8 => (tokens(), reports()).prop_map(|(token, report)| Move::Finish(token, report)),

@@ -22,7 +22,7 @@ pub(crate) fn documented(action: Move, from: Status) -> &'static [Status] {
     };
     match (action, from) {
         (Move::Begin, Pending | RetryQueued) => &[Sending],
-        (Move::Renew(_) | Move::Gate(_), Sending) => &[Sending],
+        (Move::Prepare(_) | Move::Renew(_) | Move::Gate(_), Sending) => &[Sending],
         (Move::Finish(..), Sending) => &[Sent, Failed, Unknown, Dead],
         // Late proof: delivered to all, or to those who were left.
         (Move::Finish(_, report), Pending | Failed | RetryQueued | Unknown) if report.is_sent() => {
@@ -57,6 +57,9 @@ pub(crate) fn is_timely(action: Move, state: &State, now: Timestamp) -> bool {
         Move::Begin | Move::ClaimDue => is_due,
         Move::LeaseExpired => state.locked_until.is_some_and(|until| until <= now),
         Move::Settle => state.next_attempt_at.is_some(),
+        Move::Prepare(_) => state.phase != Phase::Committing,
+        // One that must be sent alone has to come to its turn first.
+        Move::Gate(_) => state.phase != Phase::Idle,
         // A token that came from a replay was never handed to a worker.
         Move::Finish(..) => state.attempt_number > state.budget_from,
         _ => true,
@@ -132,6 +135,7 @@ impl Walk {
                 worker: "worker",
                 lease: LEASE,
             },
+            Move::Prepare(_) => Event::Prepare { token },
             Move::Renew(_) => Event::Renew {
                 token,
                 lease: LEASE,
@@ -240,6 +244,7 @@ impl Walk {
                 self.has_spoken = false;
             }
             Move::Renew(_) => prop_assert_eq!(next.locked_until, Some(now + LEASE)),
+            Move::Prepare(_) => prop_assert_eq!(next.phase, Phase::Preparing),
             Move::Gate(_) => prop_assert_eq!(next.phase, Phase::Committing),
             Move::Finish(..) => {
                 let decision = decision.unwrap();
@@ -284,7 +289,11 @@ impl Walk {
                 let again = transition(next, &Event::Replay, now);
                 prop_assert!(again.is_err(), "replayed twice: {:?}", again);
             }
-            Move::LeaseExpired if before.status == Status::Sending => self.not_before = now,
+            Move::LeaseExpired if before.status == Status::Sending => {
+                self.not_before = now;
+                // A worker that never came to its turn has nothing to report.
+                self.has_spoken |= before.phase == Phase::Idle;
+            }
             _ => {}
         }
         Ok(())
@@ -340,7 +349,7 @@ impl Walk {
         prop_assert_eq!(state.locked_until.is_some(), is_locked, "{:?}", state);
         prop_assert_eq!(state.worker.is_some(), sending);
         prop_assert_eq!(state.started_at.is_some(), sending);
-        prop_assert!(!sending || state.phase != Phase::Idle);
+        prop_assert!(!sending || state.is_sent_alone() || state.phase != Phase::Idle);
 
         let is_over = status.is_terminal();
         let is_dead = matches!(status, Status::Dead | Status::Discarded);

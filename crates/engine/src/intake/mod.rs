@@ -111,7 +111,7 @@ impl Intake {
 
     /// Takes emails in; the answers are in their order. One that is refused spoils no other.
     pub async fn take(
-        &self,
+        self: &Arc<Self>,
         submitter: &Submitter,
         requests: Vec<EmailRequest>,
     ) -> Vec<Result<Taken, Refused>> {
@@ -127,7 +127,14 @@ impl Intake {
                 Err(refused) => answers.push(Some(Err(refused))),
             }
         }
-        let mut kept = self.keep(emails, now).await.into_iter();
+        // A caller that hangs up must not keep the rest from being done.
+        let (intake, count) = (Arc::clone(self), emails.len());
+        let keeping = tokio::spawn(async move { intake.keep(emails, now).await });
+        let mut kept = keeping.await.unwrap_or_else(|error| {
+            let error = StoreError::Unavailable(error.to_string());
+            vec![Err(Refused::Store(error)); count]
+        });
+        let mut kept = kept.drain(..);
         answers
             .into_iter()
             .filter_map(|answer| answer.or_else(|| kept.next()))
@@ -158,7 +165,7 @@ impl Intake {
             return Vec::new();
         }
         let scheduled = emails.iter().any(|email| email.send_at.is_some());
-        let tickets: Vec<(Ticket, bool)> =
+        let tickets: Vec<(Ticket, Option<Timestamp>)> =
             emails.iter().map(|email| ticket_of(email, now)).collect();
         let results = match self.store.accept(emails, self.broker.is_some()).await {
             Ok(results) => results,
@@ -173,7 +180,10 @@ impl Intake {
         let mut created = 0;
         let mut ready = Vec::new();
         let mut taken = Vec::with_capacity(tickets.len());
-        for (result, (ticket, is_due)) in results.into_iter().zip(tickets) {
+        // By now some may have become due that were for later: their ticket is ours to publish.
+        let now = self.store.now();
+        for (result, (ticket, send_at)) in results.into_iter().zip(tickets) {
+            let is_due = send_at.is_none_or(|at| at <= now);
             let (id, message_key) = (ticket.email_id, ticket.message_key.clone());
             taken.push(match result {
                 Ok(Accepted::Created) => {
@@ -221,13 +231,13 @@ impl Intake {
     }
 }
 
-/// The email's ticket, and whether it is due right away.
-fn ticket_of(email: &NewEmail, now: Timestamp) -> (Ticket, bool) {
+/// The email's ticket, and when it is due, if not right away.
+fn ticket_of(email: &NewEmail, now: Timestamp) -> (Ticket, Option<Timestamp>) {
     let ticket = Ticket {
         email_id: email.id,
         message_key: email.message_key.clone(),
         priority: email.priority,
         queued_at: now,
     };
-    (ticket, email.send_at.is_none())
+    (ticket, email.send_at)
 }

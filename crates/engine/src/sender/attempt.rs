@@ -16,6 +16,10 @@ use posthaste_core::status::{DeadReason, Outcome, Status};
 use super::Sender;
 use super::lease_keeper::Held;
 
+/// After an error of the store, the next try comes after this time, then twice as long.
+const FIRST_REST: Duration = Duration::from_millis(50);
+const LONGEST_REST: Duration = Duration::from_secs(2);
+
 /// The gate of one attempt: commits `committing`, and looks at the clock once more.
 struct LeaseGate<'a> {
     store: &'a SharedStore,
@@ -57,7 +61,7 @@ impl Sender {
             Ended::Answered(results) => self.decide(&started, &results),
             Ended::NotTried(reason) => not_tried(reason),
             Ended::NothingSent => {
-                self.release(held.lease).await;
+                self.release(&held).await;
                 return;
             }
         };
@@ -168,14 +172,14 @@ impl Sender {
             transport: transport.to_owned(),
             budget: self.budget(started),
         };
-        let mut rest = Duration::from_millis(50);
+        let mut rest = FIRST_REST;
         let recorded = loop {
             match self.store.finish(vec![finish.clone()]).await {
                 Ok(mut recorded) => break recorded.pop(),
                 Err(error) => {
                     tracing::warn!(email_id = %lease.id, %error, "the result could not be recorded; will try again");
                     tokio::time::sleep(rest).await;
-                    rest = (rest * 2).min(Duration::from_secs(2));
+                    rest = (rest * 2).min(LONGEST_REST);
                 }
             }
         };
@@ -204,6 +208,7 @@ impl Sender {
                 Status::Dead => {
                     if let Some(reason) = state.dead_reason {
                         self.metrics.died(reason);
+                        tracing::warn!(email_id = %lease.id, %reason, "moved to the dead letters");
                     }
                 }
                 _ => self.scheduler.notify_one(),
@@ -218,9 +223,14 @@ impl Sender {
         }
     }
 
-    async fn release(&self, lease: Lease) {
-        if let Err(error) = self.store.release(vec![lease]).await {
-            tracing::warn!(email_id = %lease.id, %error, "could not hand the email back; its lease will expire");
+    /// Hands an email back. The store may be away: the lease is kept meanwhile, so that nobody
+    /// takes this worker for lost.
+    pub(super) async fn release(&self, held: &Held) {
+        let mut rest = FIRST_REST;
+        while let Err(error) = self.store.release(vec![held.lease]).await {
+            tracing::warn!(email_id = %held.lease.id, %error, "the email could not be handed back; will try again");
+            tokio::time::sleep(rest).await;
+            rest = (rest * 2).min(LONGEST_REST);
         }
         self.scheduler.notify_one();
     }

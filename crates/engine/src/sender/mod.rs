@@ -113,7 +113,8 @@ impl Sender {
         let keeper = tokio::spawn(Arc::clone(&self.leases).run());
         self.take_until(&shutdown).await;
         self.tasks.close();
-        if tokio::time::timeout(drain, self.tasks.wait())
+        let grace = (drain / 4).min(Duration::from_secs(2));
+        if tokio::time::timeout(drain.saturating_sub(grace), self.tasks.wait())
             .await
             .is_err()
         {
@@ -123,7 +124,7 @@ impl Sender {
             );
             self.abort.cancel();
             // What passed the gate may still be answered; what did not is handed back quickly.
-            let _ = tokio::time::timeout(drain, self.tasks.wait()).await;
+            let _ = tokio::time::timeout(grace, self.tasks.wait()).await;
         }
         keeper.abort();
         self.transport.close().await;
@@ -270,17 +271,19 @@ impl Sender {
         let held = self.leases.hold(started.lease, asked);
         let sender = Arc::clone(self);
         self.tasks.spawn(async move {
-            let _permits = sender.alone_if_needed(&started, permit).await;
-            sender.attempt(started, held).await;
+            match sender.its_turn(&started, permit).await {
+                Some(_permits) => sender.attempt(started, held).await,
+                None => sender.release(&held).await,
+            }
             if let Some(delivery) = delivery {
                 sender.broker.acknowledge(vec![delivery]).await;
             }
         });
     }
 
-    /// An email over which workers died is sent with nothing beside it, so that it takes
-    /// nobody along if it kills this one too.
-    async fn alone_if_needed(
+    /// An email over which workers died is sent with nothing beside it, so that it takes nobody
+    /// along if it kills this one too. `None`: it does not come to its turn.
+    async fn its_turn(
         &self,
         started: &Started,
         permit: OwnedSemaphorePermit,
@@ -289,8 +292,13 @@ impl Sender {
             return Some(permit);
         }
         drop(permit);
-        let all = u32::try_from(self.config.connections.max(1) * ATTEMPTS_PER_CONNECTION)
-            .unwrap_or(u32::MAX);
-        Arc::clone(&self.permits).acquire_many_owned(all).await.ok()
+        let all = self.config.connections.max(1) * ATTEMPTS_PER_CONNECTION;
+        let all = u32::try_from(all).unwrap_or(u32::MAX);
+        let permits = tokio::select! {
+            permits = Arc::clone(&self.permits).acquire_many_owned(all) => permits.ok()?,
+            () = self.abort.cancelled() => return None,
+        };
+        let prepared = self.store.prepare(started.lease).await;
+        prepared.is_ok_and(|prepared| prepared).then_some(permits)
     }
 }

@@ -89,7 +89,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: SharedStore,
     pub(crate) broker: Arc<InProcessBroker>,
-    pub(crate) intake: Intake,
+    pub(crate) intake: Arc<Intake>,
     pub(crate) scheduler: Scheduler,
     pub(crate) rescuer: Rescuer,
     pub(crate) registry: Registry,
@@ -131,14 +131,14 @@ impl World {
                 backstop: Duration::from_secs(3600),
             },
         );
-        let intake = Intake::new(
+        let intake = Arc::new(Intake::new(
             Arc::clone(&store),
             Some(Arc::clone(&shared_broker)),
             Arc::clone(&policies),
             Some(Arc::clone(&metrics)),
             Arc::clone(&wake),
             Source::Api,
-        );
+        ));
         let scheduler = Scheduler::new(
             Arc::clone(&store),
             shared_broker,

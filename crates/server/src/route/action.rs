@@ -25,6 +25,10 @@ pub(super) async fn act(
             Kind::Gone,
             "The content of this email was erased, so it cannot be sent again. Hand in a new email.",
         )),
+        Acted::Expired => Err(Problem::new(
+            Kind::Conflict,
+            "This email has expired: it was not to be sent after its `expires_at`. Hand in a new email.",
+        )),
         Acted::NotFound => Err(Problem::no_such_email()),
     }
 }

@@ -148,6 +148,11 @@ impl TransportHealth {
         }
     }
 
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.transport.name()
+    }
+
     /// Its name, if it is in trouble.
     async fn trouble(&self) -> Option<String> {
         let mut news = self.last.subscribe();

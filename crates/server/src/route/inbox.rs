@@ -42,8 +42,15 @@ pub(crate) async fn list(
     }
     let content = html! {
         h1 { "Inbox" }
-        p class="faint" { "Mail that was captured instead of sent, newest first. Reload to see what is new." }
-        @if entries.is_empty() {
+        p class="faint" {
+            "Mail that was captured instead of sent: the newest " (MOST) ", newest first. Reload to see what is new."
+        }
+        @if entries.is_empty() && app.transport.name() != "capture" {
+            p {
+                "Mail goes out by " (app.transport.name()) ", so nothing is captured here. "
+                code { "posthaste emails list" } " shows what became of each."
+            }
+        } @else if entries.is_empty() {
             p { "Nothing was captured yet. Send an email with " code { "POST /v1/emails" } "." }
         } @else {
             div class="scroll" { (table(&entries)) }
@@ -54,7 +61,7 @@ pub(crate) async fn list(
 
 fn table(entries: &[(Captured, Option<EmailRecord>)]) -> Markup {
     html! {
-        table {
+        table class="list" {
             thead { tr { th { "Time" } th { "From" } th { "To" } th { "Subject" } th { "Status" } } }
             tbody {
                 @for (captured, email) in entries {
@@ -113,23 +120,17 @@ pub(crate) async fn show(
             " · to " (captured.recipients.join(", "))
         }
         @if let Some(message) = &message { (parts(message, &captured)) }
-        h2 { "Source" }
-        p { a href={ "/admin/inbox/" (captured.email_id) "/source" } { "The whole source" } }
-        pre { (source_of(&captured)) }
+        details {
+            summary { "Source" }
+            p { a href={ "/admin/inbox/" (captured.email_id) "/source" } { "The whole source" } }
+            pre { (source_of(&captured)) }
+        }
     };
     Ok(page::respond(page::layout(subject, &content)))
 }
 
 fn parts(message: &Message<'_>, captured: &Captured) -> Markup {
     html! {
-        h2 { "Headers" }
-        div class="scroll" {
-            table { tbody {
-                @for (name, value) in message.headers_raw() {
-                    tr { th { (name) } td { (value.trim()) } }
-                }
-            } }
-        }
         @if html_of(message).is_some() {
             h2 { "HTML" }
             iframe sandbox="" title="The HTML of the email"
@@ -145,6 +146,16 @@ fn parts(message: &Message<'_>, captured: &Captured) -> Markup {
                         span class="faint" { " " (media_type(file)) ", " (file.contents().len()) " octets" }
                     }
                 }
+            }
+        }
+        details {
+            summary { "Headers" }
+            div class="scroll" {
+                table { tbody {
+                    @for (name, value) in message.headers_raw() {
+                        tr { th { (name) } td { (value.trim()) } }
+                    }
+                } }
             }
         }
     }

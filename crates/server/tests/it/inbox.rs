@@ -27,11 +27,11 @@ async fn capture(server: &Server, id: &str, content: Bytes) {
 }
 
 #[tokio::test]
-async fn an_empty_inbox_says_how_to_fill_it() {
+async fn an_empty_inbox_says_where_mail_goes() {
     let server = Server::start();
     let page = server.get("/admin/inbox").await;
     assert_eq!(page.status, 200);
-    assert!(page.text().contains("POST /v1/emails"));
+    assert!(page.text().contains("Mail goes out by closed"));
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ CREATE TABLE email (
     erased_at        INTEGER,
     size_bytes       INTEGER NOT NULL,
     content          BLOB    NOT NULL,
-    UNIQUE (owner, message_key)
+    UNIQUE (message_key, owner)         -- in this order it also finds a key of any owner
 ) STRICT;
 
 CREATE INDEX email_first_recipient ON email (first_recipient);

@@ -29,6 +29,7 @@ impl SqliteStore {
                             Acted::Unchanged(_) => "unchanged",
                             Acted::Refused(..) => "refused",
                             Acted::Erased => "erased",
+                            Acted::Expired => "expired",
                             Acted::NotFound => return Ok(acted),
                         };
                         audit(flush, &actor.name, action.name(), &id.to_string(), result)?;
@@ -40,7 +41,7 @@ impl SqliteStore {
     }
 
     pub(super) async fn audit_entries(&self, most: usize) -> StoreResult<Vec<AuditEntry>> {
-        self.readers
+        self.desk
             .run(move |connection| {
                 connection
                     .prepare_cached(
@@ -81,11 +82,11 @@ fn act(
     action: Action,
     actor: &Actor,
 ) -> rusqlite::Result<Acted> {
-    let found: Option<(String, bool)> = flush
-        .prepare_cached("SELECT owner, erased_at IS NOT NULL FROM email WHERE id = ?1")?
-        .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))
+    let found: Option<(String, bool, Option<i64>)> = flush
+        .prepare_cached("SELECT owner, erased_at IS NOT NULL, expires_at FROM email WHERE id = ?1")?
+        .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
-    let Some((owner, erased)) = found else {
+    let Some((owner, erased, expires_at)) = found else {
         return Ok(Acted::NotFound);
     };
     if actor.owner.as_ref().is_some_and(|only| *only != owner) {
@@ -106,14 +107,17 @@ fn act(
     if sends && erased {
         return Ok(Acted::Erased);
     }
+    if sends && expires_at.is_some_and(|at| at <= micros(flush.now())) {
+        return Ok(Acted::Expired);
+    }
     Ok(match apply_to(flush, id, &state, &event)? {
         Ok(applied) => Acted::Done(applied.next.status),
         // Doing it twice does it once, and says so.
         Err(refusal) => match (action, state.status) {
             (Action::Retry, _) if refusal == Refusal::InProgress => Acted::Unchanged(state.status),
-            (Action::Discard, Status::Discarded)
-            | (Action::Restore, Status::Dead)
-            | (Action::Cancel, Status::Cancelled) => Acted::Unchanged(state.status),
+            (Action::Discard, Status::Discarded) | (Action::Restore, Status::Dead) => {
+                Acted::Unchanged(state.status)
+            }
             (_, status) => Acted::Refused(refusal, status),
         },
     })

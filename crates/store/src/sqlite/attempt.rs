@@ -48,23 +48,50 @@ impl SqliteStore {
                 Ok((opened?, flush.now()))
             })
             .await?;
-        // The content never changes, so it is read outside the writer's transaction.
-        self.readers
+        let begun = opened
+            .iter()
+            .filter_map(|(id, opened)| Some((*id, opened.clone().ok()?)));
+        let mut started = self.read_started(begun.collect(), now).await?.into_iter();
+        Ok(opened
+            .into_iter()
+            .map(|(_, opened)| match opened {
+                Ok(_) => started
+                    .next()
+                    .map_or(Begun::NotFound, |started| Begun::Started(Box::new(started))),
+                Err(Some(refusal)) => Begun::Refused(refusal),
+                Err(None) => Begun::NotFound,
+            })
+            .collect())
+    }
+
+    /// What a sender needs of emails whose attempts began. The content never changes, so it is
+    /// read outside the writer's transaction. If it cannot be read, the emails are handed back:
+    /// nobody would hold their leases.
+    async fn read_started(
+        &self,
+        begun: Vec<(EmailId, State)>,
+        now: Timestamp,
+    ) -> StoreResult<Vec<Started>> {
+        let leases: Vec<Lease> = begun
+            .iter()
+            .map(|(id, state)| Lease {
+                id: *id,
+                token: state.lease_token,
+            })
+            .collect();
+        let read = self
+            .readers
             .run(move |connection| {
-                opened
+                begun
                     .into_iter()
-                    .map(|(id, opened)| {
-                        Ok(match opened {
-                            Ok(state) => {
-                                Begun::Started(Box::new(started_of(connection, id, state, now)?))
-                            }
-                            Err(Some(refusal)) => Begun::Refused(refusal),
-                            Err(None) => Begun::NotFound,
-                        })
-                    })
+                    .map(|(id, state)| started_of(connection, id, state, now))
                     .collect()
             })
-            .await
+            .await;
+        if read.is_err() {
+            self.release_all(leases).await?;
+        }
+        read
     }
 
     pub(super) async fn begin_without_ticket(
@@ -100,14 +127,14 @@ impl SqliteStore {
                 Ok((opened, flush.now()))
             })
             .await?;
-        self.readers
-            .run(move |connection| {
-                opened
-                    .into_iter()
-                    .map(|(id, state)| started_of(connection, id, state, now))
-                    .collect()
-            })
-            .await
+        self.read_started(opened, now).await
+    }
+
+    pub(super) async fn prepare_one(&self, lease: Lease) -> StoreResult<bool> {
+        let prepared = self
+            .apply_to_leases(vec![lease], |token| Event::Prepare { token })
+            .await?;
+        Ok(prepared == [true])
     }
 
     pub(super) async fn renew_all(

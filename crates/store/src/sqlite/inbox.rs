@@ -44,7 +44,7 @@ impl SqliteStore {
     }
 
     pub(super) async fn newest_captures(&self, most: usize) -> StoreResult<Vec<Captured>> {
-        self.readers
+        self.desk
             .run(move |connection| {
                 connection
                     .prepare_cached(
@@ -58,7 +58,7 @@ impl SqliteStore {
     }
 
     pub(super) async fn capture_of(&self, id: EmailId) -> StoreResult<Option<Captured>> {
-        self.readers
+        self.desk
             .run(move |connection| {
                 connection
                     .prepare_cached(

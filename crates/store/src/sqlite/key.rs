@@ -52,7 +52,7 @@ impl SqliteStore {
     }
 
     pub(super) async fn key_by_hash(&self, secret_hash: [u8; 32]) -> StoreResult<Option<ApiKey>> {
-        self.readers
+        self.desk
             .run(move |connection| {
                 connection
                     .prepare_cached(&format!(
@@ -65,7 +65,7 @@ impl SqliteStore {
     }
 
     pub(super) async fn all_keys(&self) -> StoreResult<Vec<ApiKey>> {
-        self.readers
+        self.desk
             .run(|connection| {
                 connection
                     .prepare_cached(&format!(

@@ -13,7 +13,7 @@ use super::{SqliteStore, from_micros, micros};
 
 impl SqliteStore {
     pub(super) async fn find_email(&self, id: EmailId) -> StoreResult<Option<EmailRecord>> {
-        self.readers
+        self.desk
             .run(move |connection| {
                 let columns = record_columns();
                 let found = connection
@@ -30,7 +30,7 @@ impl SqliteStore {
     }
 
     pub(super) async fn content_of(&self, id: EmailId) -> StoreResult<Option<Bytes>> {
-        self.readers
+        self.desk
             .run(move |connection| {
                 connection
                     .prepare_cached("SELECT content FROM email WHERE id = ?1")?
@@ -42,7 +42,7 @@ impl SqliteStore {
 
     pub(super) async fn list_emails(&self, filter: &EmailFilter) -> StoreResult<Vec<EmailRecord>> {
         let (sql, values) = list_query(filter);
-        self.readers
+        self.desk
             .run(move |connection| {
                 connection
                     .prepare_cached(&sql)?
@@ -54,7 +54,7 @@ impl SqliteStore {
 
     pub(super) async fn groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>> {
         let owner = owner.map(str::to_owned);
-        self.readers
+        self.desk
             .run(move |connection| {
                 connection
                     .prepare_cached(

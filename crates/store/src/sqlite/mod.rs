@@ -41,7 +41,7 @@ use self::writer::Writer;
 pub struct SqliteOptions {
     /// The database file. Its folder must exist.
     pub path: PathBuf,
-    /// How many connections may read at the same time.
+    /// How many connections may read at the same time, for delivery and for people each.
     pub readers: usize,
     /// How long to wait for another process that writes.
     pub busy_timeout: Duration,
@@ -65,7 +65,10 @@ impl SqliteOptions {
 /// Emails in a SQLite file.
 pub struct SqliteStore {
     writer: Writer,
+    /// For what delivery needs.
     readers: Readers,
+    /// For what people and programs ask, which may take long and must not hold up delivery.
+    desk: Readers,
     clock: Arc<dyn Clock>,
 }
 
@@ -77,10 +80,12 @@ impl SqliteStore {
         migration::migrate(&mut connection)?;
         let clock = Arc::clone(&options.clock);
         let writer = Writer::start(connection, Arc::clone(&clock))?;
-        let readers = Readers::new(options);
+        let readers = Readers::new(options.clone());
+        let desk = Readers::new(options);
         Ok(Self {
             writer,
             readers,
+            desk,
             clock,
         })
     }

@@ -43,6 +43,10 @@ impl EmailStore for SqliteStore {
             .await
     }
 
+    async fn prepare(&self, lease: Lease) -> StoreResult<bool> {
+        self.prepare_one(lease).await
+    }
+
     async fn renew(&self, leases: Vec<Lease>, lease: Duration) -> StoreResult<Vec<bool>> {
         self.renew_all(leases, lease).await
     }

@@ -11,7 +11,7 @@ use super::{SqliteOptions, open_connection};
 
 /// Hands out connections, opened on demand.
 pub(super) struct Readers {
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     shared: Arc<Shared>,
 }
 
@@ -22,7 +22,7 @@ struct Shared {
 
 impl Readers {
     pub(super) fn new(options: SqliteOptions) -> Self {
-        let permits = Semaphore::new(options.readers.max(1));
+        let permits = Arc::new(Semaphore::new(options.readers.max(1)));
         Self {
             permits,
             shared: Arc::new(Shared {
@@ -38,9 +38,12 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let _permit = self.permits.acquire().await.map_err(unavailable)?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = permit.map_err(unavailable)?;
         let shared = Arc::clone(&self.shared);
         tokio::task::spawn_blocking(move || {
+            // Held until the query ends, also when nobody waits for it any more.
+            let _permit = permit;
             let idle = shared
                 .idle
                 .lock()

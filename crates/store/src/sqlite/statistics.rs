@@ -10,7 +10,7 @@ use super::{SqliteStore, corrupt, micros};
 impl SqliteStore {
     pub(super) async fn all_statistics(&self) -> StoreResult<Statistics> {
         let now = micros(posthaste_core::port::Store::now(self));
-        self.readers
+        self.desk
             .run(move |connection| statistics(connection, now))
             .await
     }

@@ -17,7 +17,7 @@ impl SqliteStore {
     pub(super) async fn violations(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>> {
         let ledger = ledger.to_vec();
         let now = micros(posthaste_core::port::Store::now(self));
-        self.readers
+        self.desk
             .run(move |connection| {
                 // One snapshot for all checks, however long they take.
                 let snapshot = connection.unchecked_transaction()?;

@@ -29,7 +29,8 @@ pub async fn an_email_that_waits_can_be_cancelled(fixture: &impl StoreFixture) {
         moment.is(state.finished_at);
         assert_eq!((state.next_attempt_at, state.locked_until), (None, None));
         let again = scene.act(id, Action::Cancel).await;
-        assert_eq!(again, Acted::Unchanged(Status::Cancelled));
+        let over = Refusal::AlreadyFinished(Status::Cancelled);
+        assert_eq!(again, Acted::Refused(over, Status::Cancelled));
     }
     scene.advance(3 * HOUR).await;
     assert!(scene.schedule().await.is_empty());

@@ -175,6 +175,7 @@ macro_rules! store_conformance {
                 a_lease_that_holds_is_left_alone,
                 a_loss_before_the_gate_is_retried_freely,
                 the_third_loss_is_poison,
+                a_loss_while_it_waits_to_be_alone_is_not_counted,
                 a_loss_after_the_gate_is_of_unknown_fate,
                 a_policy_may_decide_to_send_again,
                 a_policy_may_decide_to_hold,

@@ -190,7 +190,8 @@ pub async fn poison_gives_up_those_who_wait(fixture: &impl StoreFixture) {
     scene.advance(HOUR).await;
     for _ in 0..3 {
         assert_eq!(scene.schedule().await, [id]);
-        scene.begin(id).await;
+        let started = scene.begin(id).await;
+        assert!(scene.store.prepare(started.lease).await.expect("prepare"));
         scene.advance(LEASE + HALF).await;
         scene.rescue().await;
     }

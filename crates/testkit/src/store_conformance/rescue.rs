@@ -50,6 +50,10 @@ pub async fn the_third_loss_is_poison(fixture: &impl StoreFixture) {
     for losses in 1..=3 {
         let started = scene.begin(id).await;
         assert_eq!(started.state.is_sent_alone(), losses == 3);
+        if losses == 3 {
+            assert!(!scene.pass_gate(started.lease).await, "not before its turn");
+            assert!(scene.store.prepare(started.lease).await.expect("prepare"));
+        }
         scene.advance(LEASE + HALF).await;
         let rescued = scene.rescue().await;
         assert_eq!(rescued[0].state.lost_count, losses);
@@ -62,6 +66,20 @@ pub async fn the_third_loss_is_poison(fixture: &impl StoreFixture) {
     let outcomes = scene.outcomes(id).await;
     assert_eq!(outcomes, [1, 2, 3].map(|number| (number, Outcome::Lost)));
     scene.assert_counted(&[(Status::Dead, 1)]).await;
+}
+
+pub async fn a_loss_while_it_waits_to_be_alone_is_not_counted(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let id = scene.accept(an_email("a")).await;
+    for losses in [1, 2, 2, 2] {
+        let started = scene.begin(id).await;
+        scene.advance(LEASE + HALF).await;
+        let rescued = scene.rescue().await;
+        assert_eq!(rescued[0].state.lost_count, losses);
+        assert!(!scene.store.prepare(started.lease).await.expect("prepare"));
+        scene.schedule().await;
+    }
+    assert_eq!(scene.state(id).await.status, Status::RetryQueued);
 }
 
 pub async fn a_loss_after_the_gate_is_of_unknown_fate(fixture: &impl StoreFixture) {
