@@ -211,6 +211,8 @@ pub enum Event<'a> {
     Replay,
     /// An operator resolves its unknown fate.
     Resolve(Resolution),
+    /// An operator knows that it arrived, but one of its recipients had been given up before.
+    ResolveInPart(DeadReason),
     /// An operator gives up on it for good.
     Discard,
     /// An operator takes that back.
@@ -469,6 +471,11 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                     next.dead_reason = Some(DeadReason::Uncertain);
                 }
             }
+        }
+        Event::ResolveInPart(reason) => {
+            only_from(state, Status::Unknown)?;
+            next.end(Status::Dead, now);
+            next.dead_reason = Some(*reason);
         }
         Event::Discard => {
             only_from(state, Status::Dead)?;

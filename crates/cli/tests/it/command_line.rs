@@ -161,3 +161,76 @@ async fn the_configuration_is_shown_without_secrets() {
     );
     assert!(!output.stdout.contains("hunter2"));
 }
+
+#[tokio::test]
+async fn a_forgotten_mail_server_does_not_turn_real_mail_into_captured_mail() {
+    let sink = a_sink().await;
+    let mut server = sending_to(&sink)
+        .env("BACKOFF_SCHEDULE", "1h")
+        .start()
+        .await;
+    let id = submit(&server, &email_to("tempfail@example.org")).await;
+    until(&server, &id, "failed").await;
+    assert_eq!(server.terminate().await, Some(0));
+    server.unset("SMTP_URL");
+    let output = run(&server, &["serve", "--listen", "127.0.0.1:0"]).await;
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("SMTP_URL"), "{}", output.stderr);
+    // On purpose it may.
+    server.restart(&[("SMTP_URL", "capture")]).await;
+    run(&server, &["emails", "retry", &id]).await;
+    let sent = until(&server, &id, "sent").await;
+    assert_eq!(sent["attempts"][1]["transport"], "capture");
+}
+
+#[tokio::test]
+async fn commands_do_not_invent_a_database_in_the_wrong_folder() {
+    let server = posthaste().start().await;
+    let elsewhere = server.data_dir().join("elsewhere.db");
+    let mut server = server;
+    server.set("DATABASE_URL", &format!("sqlite:{}", elsewhere.display()));
+    for arguments in [
+        &["verify"][..],
+        &["emails", "list"],
+        &["dead", "groups"],
+        &["audit"],
+    ] {
+        let output = run(&server, arguments).await;
+        assert_eq!(output.code, 4, "{arguments:?}: {}", output.stderr);
+        assert!(output.stderr.contains("--data-dir"), "{}", output.stderr);
+    }
+    assert!(!elsewhere.exists());
+}
+
+#[tokio::test]
+async fn mail_is_kept_from_other_users_of_the_machine() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let server = posthaste().start().await;
+    for file in ["posthaste.db", "posthaste.db-wal"] {
+        let mode = std::fs::metadata(server.data_dir().join(file))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o077, 0, "{file}: {mode:o}");
+    }
+}
+
+#[tokio::test]
+async fn a_slip_in_the_configuration_is_refused_by_name_and_changes_nothing() {
+    let mut server = posthaste().start().await;
+    for (variable, value) in [
+        ("POSTHASTE_SMTP_URL", "smtp://x"),
+        ("POSTHASTE_SENDER__CONECTIONS", "5"),
+        ("SMTP_URL", "smtp://host:99999"),
+        ("LEASE_SECONDS", "120s"),
+        ("BACKOFF_SCHEDULE", "2s,,5s"),
+        ("POSTHASTE_LOG__LEVEL", "loud"),
+    ] {
+        server.set(variable, value);
+        let output = run(&server, &["config", "check"]).await;
+        assert_eq!(output.code, 2, "{variable}={value}: {}", output.stdout);
+        assert!(!output.stderr.is_empty());
+        server.unset(variable);
+    }
+    assert_eq!(run(&server, &["config", "check"]).await.code, 0);
+}

@@ -8,7 +8,7 @@ use rusqlite::OptionalExtension;
 
 use super::state_row::{apply_to, load};
 use super::writer::Flush;
-use super::{SqliteStore, from_micros, micros};
+use super::{SqliteStore, from_micros, micros, recipient_row};
 
 impl SqliteStore {
     pub(super) async fn act_on(
@@ -98,6 +98,10 @@ fn act(
     let event = match action {
         Action::Cancel => Event::Cancel,
         Action::Retry => Event::Replay,
+        Action::Resolve(Resolution::Sent) => match recipient_row::first_reason(flush, id)? {
+            Some(reason) => Event::ResolveInPart(reason),
+            None => Event::Resolve(Resolution::Sent),
+        },
         Action::Resolve(resolution) => Event::Resolve(resolution),
         Action::Discard => Event::Discard,
         Action::Restore => Event::Restore,

@@ -170,7 +170,9 @@ fn recipients_follow(
 ) -> rusqlite::Result<()> {
     match (next.status, event) {
         (Status::Sent, Event::Finish { .. }) => Ok(()),
-        (Status::Sent, _) => recipient_row::accept_waiting(flush, id),
+        (Status::Sent, _) | (_, Event::ResolveInPart(_)) => {
+            recipient_row::accept_waiting(flush, id)
+        }
         (Status::Dead, _) => recipient_row::give_up_waiting(flush, id, next.dead_reason),
         (_, Event::Replay | Event::Resolve(_)) => recipient_row::revive(flush, id),
         _ => Ok(()),

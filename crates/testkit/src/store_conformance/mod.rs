@@ -205,6 +205,7 @@ macro_rules! store_conformance {
                 a_replay_goes_to_the_dead_ones_only,
                 a_replay_of_all_dead_ones_starts_anew,
                 an_email_resolved_as_sent_reached_those_who_waited,
+                an_email_resolved_as_sent_does_not_hide_whom_it_did_not_reach,
                 those_who_wait_are_given_up_with_the_email,
                 poison_gives_up_those_who_wait,
                 a_stale_finish_changes_no_recipient,

@@ -159,6 +159,25 @@ pub async fn an_email_resolved_as_sent_reached_those_who_waited(fixture: &impl S
     assert_recipients(&scene, id, &all).await;
 }
 
+pub async fn an_email_resolved_as_sent_does_not_hide_whom_it_did_not_reach(
+    fixture: &impl StoreFixture,
+) {
+    let scene = Scene::new(fixture);
+    let id = scene.accept(to_three("a")).await;
+    let outcome = [(ANN, Accepted), (BOB, Waiting), (CARL, Dead)];
+    let mut lost = with_recipients(unknown_hold(), &outcome);
+    lost.recipients[2].reason = Some(DeadReason::HardBounce);
+    scene.attempt(id, lost).await;
+    let acted = scene.act(id, Action::Resolve(Resolution::Sent)).await;
+    assert_eq!(acted, Acted::Done(Status::Dead));
+    let reached = [(ANN, Accepted), (BOB, Accepted), (CARL, Dead)];
+    assert_recipients(&scene, id, &reached).await;
+    assert_eq!(
+        scene.state(id).await.dead_reason,
+        Some(DeadReason::HardBounce)
+    );
+}
+
 pub async fn those_who_wait_are_given_up_with_the_email(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     let expires_at = scene.now() + 4 * HOUR;
