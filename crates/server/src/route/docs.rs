@@ -44,14 +44,14 @@ fn content(document: &Value) -> Markup {
     let schemas = document["components"]["schemas"].as_object();
     html! {
         h1 { (text(&document["info"]["title"])) " " (text(&document["info"]["version"])) }
-        p { (text(&document["info"]["description"])) }
+        p { (prose(text(&document["info"]["description"]))) }
         p { a href="/openapi.json" { "The OpenAPI 3.1 document" } }
         h2 { "Access" }
         p { "Send an API key as " code { "Authorization: Bearer <key>" } ". "
-            (text(&document["components"]["securitySchemes"]["key"]["description"])) }
+            (prose(text(&document["components"]["securitySchemes"]["key"]["description"]))) }
         @for tag in tags {
             h2 { (text(&tag["name"])) }
-            p class="faint" { (text(&tag["description"])) }
+            p class="faint" { (prose(text(&tag["description"]))) }
             @for (path, method, operation) in operations(document) {
                 @if operation["tags"][0] == tag["name"] { (operation_of(path, method, operation)) }
             }
@@ -104,7 +104,7 @@ fn operation_of(path: &str, method: &str, operation: &Value) -> Markup {
     html! {
         h3 { span class="method" { (method.to_uppercase()) } " " code { (path) } }
         p {
-            (text(&operation["summary"])) ". " (text(&operation["description"]))
+            (text(&operation["summary"])) ". " (prose(text(&operation["description"])))
             @if !scopes.is_empty() { span class="faint" { " Scope: " (scopes.join(", ")) "." } }
         }
         div class="scroll" { table { tbody {
@@ -112,12 +112,12 @@ fn operation_of(path: &str, method: &str, operation: &Value) -> Markup {
                 tr {
                     th { code { (text(&parameter["name"])) } }
                     td { (text(&parameter["in"])) ", " (kind_of(&parameter["schema"])) }
-                    td { (text(&parameter["description"])) }
+                    td { (prose(text(&parameter["description"]))) }
                 }
             }
             @if !body.is_null() { tr { th { "Body" } td { (kind_of(body)) } td {} } }
             @for (status, response, schema) in &answers {
-                tr { th { (status) } td { (kind_of(schema)) } td { (text(&response["description"])) } }
+                tr { th { (status) } td { (kind_of(schema)) } td { (prose(text(&response["description"]))) } }
             }
             @if !problems.is_empty() {
                 tr {
@@ -136,17 +136,26 @@ fn schema_of(name: &str, schema: &Value) -> Markup {
         |field: &str| required.is_some_and(|names| names.iter().any(|name| name == field));
     html! {
         h3 id={ "shape-" (name) } { code { (name) } }
-        p { (text(&schema["description"])) }
+        p { (prose(text(&schema["description"]))) }
         @if schema["properties"].is_null() { p { (kind_of(schema)) } }
         div class="scroll" { table { tbody {
             @for (field, kind) in schema["properties"].as_object().into_iter().flatten() {
                 tr {
                     th { code { (field) } @if is_required(field) { " *" } }
                     td { (kind_of(kind)) }
-                    td { (description_of(kind)) }
+                    td { (prose(description_of(kind))) }
                 }
             }
         } } }
+    }
+}
+
+/// Text in which what stands between backticks is code.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (at, piece) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (piece) } } @else { (piece) }
+        }
     }
 }
 
