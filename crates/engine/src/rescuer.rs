@@ -6,13 +6,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use posthaste_core::decision::{Budget, settle_unknown};
 use posthaste_core::port::{SharedStore, StoreError, Undecided};
-use posthaste_core::status::Status;
+use posthaste_core::status::{Outcome, Phase, Status};
 use tokio::sync::Notify;
 
 use crate::service::{Report, Service};
 use crate::{Metrics, Policies};
 
 const BATCH: usize = 500;
+/// Attempts of lost workers: which way out they used is lost with them.
+const NO_TRANSPORT: &str = "lost";
 
 /// Releases expired leases.
 pub struct Rescuer {
@@ -72,6 +74,11 @@ impl Service for Rescuer {
         let rescued = self.store.rescue(BATCH).await?;
         for rescue in &rescued {
             self.metrics.lease_rescued(rescue.phase);
+            match rescue.phase {
+                Phase::Preparing => self.metrics.attempt_ended(NO_TRANSPORT, Outcome::Lost),
+                Phase::Committing => self.metrics.attempt_ended(NO_TRANSPORT, Outcome::Unknown),
+                Phase::Idle => {}
+            }
             if let (Status::Dead, Some(reason)) = (rescue.state.status, rescue.state.dead_reason) {
                 self.metrics.died(reason);
             }

@@ -15,6 +15,7 @@ use posthaste_core::status::{DeadReason, Outcome, Status};
 
 use super::Sender;
 use super::lease_keeper::Held;
+use crate::Metrics;
 
 /// After an error of the store, the next try comes after this time, then twice as long.
 const FIRST_REST: Duration = Duration::from_millis(50);
@@ -24,6 +25,7 @@ const LONGEST_REST: Duration = Duration::from_secs(2);
 struct LeaseGate<'a> {
     store: &'a SharedStore,
     held: &'a Held,
+    metrics: &'a Metrics,
     passed: AtomicBool,
 }
 
@@ -31,7 +33,11 @@ struct LeaseGate<'a> {
 impl Gate for LeaseGate<'_> {
     async fn pass(&self) -> bool {
         let committed = match self.store.pass_gate(vec![self.held.lease]).await {
-            Ok(passed) => passed == [true],
+            Ok(passed) if passed == [true] => true,
+            Ok(_) => {
+                self.metrics.stale_writes_rejected.inc();
+                false
+            }
             Err(error) => {
                 tracing::warn!(email_id = %self.held.lease.id, %error, "the gate could not be committed; not sending");
                 false
@@ -93,6 +99,7 @@ impl Sender {
         let gate = LeaseGate {
             store: &self.store,
             held,
+            metrics: &self.metrics,
             passed: AtomicBool::new(false),
         };
         let sending = AssertUnwindSafe(self.transport.send(&outgoing, &gate)).catch_unwind();
@@ -232,6 +239,8 @@ impl Sender {
             tokio::time::sleep(rest).await;
             rest = (rest * 2).min(LONGEST_REST);
         }
+        self.metrics
+            .attempt_ended(self.transport.name(), Outcome::Cancelled);
         self.scheduler.notify_one();
     }
 }
