@@ -1,8 +1,9 @@
 //! kill -9 at the worst moments.
 
-use serde_json::json;
-
-use crate::support::{a_sink, copies, email_to, post, run, sending_to, submit, until, verify};
+use crate::support::{
+    a_sink, copies, email_to, id_of_accepted, keyed_email_to, run, sending_to, submit,
+    submit_fatal, until, verify,
+};
 
 #[tokio::test]
 async fn killed_between_accept_and_send_it_is_sent_once_after_the_restart() {
@@ -28,24 +29,14 @@ async fn killed_after_the_commit_and_before_the_answer_the_same_key_gives_the_sa
         .env("POSTHASTE_FAILPOINT", "intake.after_commit=kill")
         .start()
         .await;
-    let mut email = email_to("ann@example.org");
-    email["message_key"] = json!("order-1");
-    let request = server
-        .request(reqwest::Method::POST, "/v1/emails")
-        .json(&email);
-    assert!(
-        server.try_answer(request).await.is_err(),
-        "no answer was seen"
-    );
-    server.wait_for_exit().await;
+    let email = keyed_email_to("ann@example.org");
+    submit_fatal(&mut server, &email).await;
 
     server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
-    let again = post(&server, "/v1/emails", &email).await;
+    let id = id_of_accepted(&server, &email).await;
 
-    assert_eq!(again.status, 200, "{}", again.body);
-    let id = again.body["id"].as_str().unwrap();
-    until(&server, id, "sent").await;
-    assert_eq!(copies(&sink, id, "ann@example.org"), 1);
+    until(&server, &id, "sent").await;
+    assert_eq!(copies(&sink, &id, "ann@example.org"), 1);
     assert_eq!(sink.report().messages, 1);
     verify(&server).await;
 }
@@ -58,10 +49,11 @@ async fn killed_at_any_step_before_the_gate_it_is_sent_exactly_once() {
             .env("POSTHASTE_FAILPOINT", format!("{failpoint}=kill"))
             .start()
             .await;
-        let id = submit(&server, &email_to("ann@example.org")).await;
-        server.wait_for_exit().await;
+        let email = keyed_email_to("ann@example.org");
+        submit_fatal(&mut server, &email).await;
 
         server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
+        let id = id_of_accepted(&server, &email).await;
 
         let sent = until(&server, &id, "sent").await;
         let outcomes: Vec<_> = sent["attempts"]
@@ -89,9 +81,10 @@ async fn a_scheduler_killed_in_the_middle_loses_and_doubles_nothing() {
             .env("POSTHASTE_FAILPOINT", format!("{failpoint}=kill"))
             .start()
             .await;
-        let id = submit(&server, &email_to("fail1@example.org")).await;
-        server.wait_for_exit().await;
+        let email = keyed_email_to("fail1@example.org");
+        submit_fatal(&mut server, &email).await;
         server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
+        let id = id_of_accepted(&server, &email).await;
         until(&server, &id, "sent").await;
         assert_eq!(copies(&sink, &id, "fail1@example.org"), 1, "{failpoint}");
         verify(&server).await;

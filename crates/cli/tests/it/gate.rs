@@ -4,7 +4,10 @@ use posthaste_testkit::process::Posthaste;
 use serde_json::Value;
 
 use crate::recording_server::RecordingServer;
-use crate::support::{a_sink, copies, email_to, posthaste, run, sending_to, submit, until, verify};
+use crate::support::{
+    a_sink, copies, email_to, id_of_accepted, keyed_email_to, posthaste, run, sending_to, submit,
+    submit_fatal, until, verify,
+};
 
 fn row(server: &Posthaste, id: &str) -> (String, String) {
     let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
@@ -40,9 +43,10 @@ async fn killed_right_before_the_dot_exactly_one_copy_leaves_in_the_end() {
         .env("POSTHASTE_FAILPOINT", "smtp.before_dot=kill")
         .start()
         .await;
-    let id = submit(&server, &email_to("ann@example.org")).await;
-    server.wait_for_exit().await;
+    let email = keyed_email_to("ann@example.org");
+    submit_fatal(&mut server, &email).await;
     server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
+    let id = id_of_accepted(&server, &email).await;
     let sent = until(&server, &id, "sent").await;
     assert_eq!(copies(&sink, &id, "ann@example.org"), 1);
     // The gate was passed, so nobody could know: it is on record.
@@ -61,10 +65,11 @@ async fn killed_after_the_dot(
         .env("POSTHASTE_RETRY__ON_UNKNOWN", on_unknown)
         .start()
         .await;
-    let id = submit(&server, &email_to("ann@example.org")).await;
-    server.wait_for_exit().await;
+    let email = keyed_email_to("ann@example.org");
+    submit_fatal(&mut server, &email).await;
     sink.wait_for(1).await;
     server.restart(&[("POSTHASTE_FAILPOINT", "")]).await;
+    let id = id_of_accepted(&server, &email).await;
     (server, id)
 }
 

@@ -82,7 +82,11 @@ async fn an_exhausted_budget_is_dead_with_max_attempts_exceeded() {
 #[tokio::test]
 async fn a_replayed_dead_letter_is_delivered_with_a_fresh_budget() {
     let sink = a_sink().await;
-    let server = sending_to(&sink).env("MAX_ATTEMPTS", "2").start().await;
+    let server = sending_to(&sink)
+        .env("MAX_ATTEMPTS", "2")
+        .env("BACKOFF_SCHEDULE", "1s")
+        .start()
+        .await;
     sink.set_mode(Mode::TempfailAll);
     let id = submit(&server, &email_to("ann@example.org")).await;
     until(&server, &id, "dead").await;

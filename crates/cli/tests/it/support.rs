@@ -98,6 +98,29 @@ pub(crate) async fn submit(server: &Posthaste, email: &Value) -> String {
     answer.body["id"].as_str().unwrap().to_owned()
 }
 
+/// An email with a key, to be handed in again after a crash.
+pub(crate) fn keyed_email_to(recipient: &str) -> Value {
+    let mut email = email_to(recipient);
+    email["message_key"] = json!("before-the-crash");
+    email
+}
+
+/// Hands in an email over which the server dies, perhaps before it can answer.
+pub(crate) async fn submit_fatal(server: &mut Posthaste, email: &Value) {
+    let request = server
+        .request(reqwest::Method::POST, "/v1/emails")
+        .json(email);
+    let _ = server.try_answer(request).await;
+    server.wait_for_exit().await;
+}
+
+/// The id of an email that was durable before the crash: its key says so.
+pub(crate) async fn id_of_accepted(server: &Posthaste, email: &Value) -> String {
+    let answer = post(server, "/v1/emails", email).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    answer.body["id"].as_str().unwrap().to_owned()
+}
+
 /// Waits until the email is in this state and gives it.
 pub(crate) async fn until(server: &Posthaste, id: &str, status: &str) -> Value {
     server
