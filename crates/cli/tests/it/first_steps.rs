@@ -8,7 +8,10 @@ use crate::support::{
 
 #[tokio::test]
 async fn the_printed_curl_line_puts_an_email_into_the_dev_inbox() {
-    let server = posthaste().start().await;
+    // Nothing else between the lines.
+    let quiet = posthaste().env("POSTHASTE_LOG__LEVEL", "error");
+    let server = quiet.start().await;
+    server.wait_for_line("-d '{").await;
     // The line as it is printed, run by a shell.
     let printed = server.log();
     let at = printed.find("curl ").expect("a curl line");
