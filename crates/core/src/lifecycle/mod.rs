@@ -4,242 +4,19 @@
 //! Stores execute it; they never decide. What an attempt's result means is decided before, in
 //! [`crate::decision`].
 
+mod event;
+mod state;
+
 use std::time::Duration;
 
 use crate::Timestamp;
 use crate::attempt::AttemptRecord;
 use crate::decision::{Conclusion, Decision};
 use crate::fingerprint::fingerprint;
-use crate::status::{DeadReason, Outcome, Phase, Status, named};
+use crate::status::{DeadReason, Outcome, Phase, Status};
 
-/// An email is sent alone from this many losses on.
-pub const LOSSES_BEFORE_ALONE: u32 = 2;
-/// An email that lost this many workers is poison.
-pub const LOSSES_BEFORE_POISON: u32 = 3;
-
-/// The hot row of an email: nothing but state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
-    /// Where it is in its life.
-    pub status: Status,
-    /// How far the last attempt got.
-    pub phase: Phase,
-    /// The number of the last attempt that began; never goes back.
-    pub attempt_number: u32,
-    /// Counted attempts since the last replay.
-    pub attempt_count: u32,
-    /// The attempt number at the last replay: later ones spend the present budget.
-    pub budget_from: u32,
-    /// Its own budget, when the caller set one; otherwise the policy's current value counts.
-    pub max_attempts: Option<u32>,
-    /// When the next attempt may begin. For `unknown`: set while its policy has not yet decided.
-    pub next_attempt_at: Option<Timestamp>,
-    /// Until when someone else must not touch it.
-    pub locked_until: Option<Timestamp>,
-    /// Raised by begin, cancel and replay; a write with an older one changes nothing.
-    pub lease_token: i64,
-    /// Who holds it.
-    pub worker: Option<String>,
-    /// When the present attempt began.
-    pub started_at: Option<Timestamp>,
-    /// How many workers were lost while holding it, since the last replay.
-    pub lost_count: u32,
-    /// Attempts of unknown fate since the last replay.
-    pub unknown_count: u32,
-    /// Whether a second copy may have left.
-    pub possible_duplicate: bool,
-    /// When its ticket was last published.
-    pub last_queued_at: Option<Timestamp>,
-    /// What went wrong last.
-    pub last_error: Option<String>,
-    /// The rule that classified it.
-    pub error_class: Option<String>,
-    /// Why it is dead.
-    pub dead_reason: Option<DeadReason>,
-    /// Groups errors that differ only in details.
-    pub fingerprint: Option<String>,
-    /// When the server accepted it.
-    pub sent_at: Option<Timestamp>,
-    /// When it reached a terminal state.
-    pub finished_at: Option<Timestamp>,
-}
-
-impl State {
-    /// The state of an email that was just accepted.
-    #[must_use]
-    pub const fn accepted(due: Timestamp, max_attempts: Option<u32>) -> Self {
-        Self {
-            status: Status::Pending,
-            phase: Phase::Idle,
-            attempt_number: 0,
-            attempt_count: 0,
-            budget_from: 0,
-            max_attempts,
-            next_attempt_at: Some(due),
-            locked_until: None,
-            lease_token: 0,
-            worker: None,
-            started_at: None,
-            lost_count: 0,
-            unknown_count: 0,
-            possible_duplicate: false,
-            last_queued_at: None,
-            last_error: None,
-            error_class: None,
-            dead_reason: None,
-            fingerprint: None,
-            sent_at: None,
-            finished_at: None,
-        }
-    }
-
-    /// Whether its next attempt may begin.
-    #[must_use]
-    pub fn is_due(&self, now: Timestamp) -> bool {
-        self.next_attempt_at.is_some_and(|at| at <= now)
-    }
-
-    /// Whether it must be sent with nothing beside it, because workers died over it before.
-    #[must_use]
-    pub const fn is_sent_alone(&self) -> bool {
-        self.lost_count >= LOSSES_BEFORE_ALONE
-    }
-
-    /// Where an email rests that waits for an attempt: `pending` until the first one was made.
-    const fn resting(&self) -> Status {
-        if self.attempt_count == 0 && self.lost_count == 0 {
-            Status::Pending
-        } else {
-            Status::Failed
-        }
-    }
-
-    fn unlock(&mut self) {
-        self.locked_until = None;
-        self.worker = None;
-        self.started_at = None;
-    }
-
-    fn forget_error(&mut self) {
-        self.last_error = None;
-        self.error_class = None;
-        self.fingerprint = None;
-    }
-
-    fn end(&mut self, status: Status, now: Timestamp) {
-        self.status = status;
-        self.phase = Phase::Idle;
-        self.next_attempt_at = None;
-        self.finished_at = Some(now);
-        self.unlock();
-    }
-}
-
-named! {
-    /// How an operator resolves an email of unknown fate.
-    Resolution {
-        /// It arrived.
-        Sent = "sent",
-        /// Send it again.
-        Retry = "retry",
-        /// Give it up.
-        Dead = "dead",
-    }
-}
-
-/// What can happen to an email.
-#[derive(Debug, Clone)]
-pub enum Event<'a> {
-    /// A sender takes it.
-    Begin {
-        /// Who.
-        worker: &'a str,
-        /// For how long.
-        lease: Duration,
-    },
-    /// Its sender has nothing else in hand any more, as an email needs over which workers died.
-    Prepare {
-        /// The lease.
-        token: i64,
-    },
-    /// Its sender keeps it.
-    Renew {
-        /// The lease.
-        token: i64,
-        /// For how long from now.
-        lease: Duration,
-    },
-    /// Its sender is about to send the final dot.
-    Gate {
-        /// The lease.
-        token: i64,
-    },
-    /// Its sender is done.
-    Finish {
-        /// The lease.
-        token: i64,
-        /// How the attempt ended.
-        decision: &'a Decision,
-        /// Which way out was used.
-        transport: &'a str,
-        /// How many attempts may fail, as things stand.
-        budget: u32,
-    },
-    /// Its sender hands it back, unsent.
-    Release {
-        /// The lease.
-        token: i64,
-    },
-    /// A scheduler takes it because it is due; `budget` is its policy's present maximum.
-    ClaimDue {
-        /// For how long.
-        lease: Duration,
-        /// The policy's present maximum.
-        budget: u32,
-    },
-    /// Its ticket was published.
-    Queued,
-    /// Its ticket could not be published, or the scheduler that held it is gone.
-    Unqueued,
-    /// Nobody renewed its lease.
-    LeaseExpired,
-    /// The policy decided about its unknown fate.
-    Settle(&'a Conclusion),
-    /// The caller withdraws it.
-    Cancel,
-    /// An operator wants it tried again, with a fresh budget.
-    Replay,
-    /// An operator resolves its unknown fate.
-    Resolve(Resolution),
-    /// An operator knows that it arrived, but one of its recipients had been given up before.
-    ResolveInPart(DeadReason),
-    /// An operator gives up on it for good.
-    Discard,
-    /// An operator takes that back.
-    Restore,
-    /// It became too late to be of use.
-    Expire,
-}
-
-/// Why an event changes nothing. Expected in daily operation; not an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The lease is no longer the current one.
-    #[error("another attempt holds the lease")]
-    StaleToken,
-    /// It is over for this email.
-    #[error("the email is already {0}")]
-    AlreadyFinished(Status),
-    /// Someone else is at it.
-    #[error("the email is being sent right now")]
-    InProgress,
-    /// It is not time yet.
-    #[error("the email is not due yet")]
-    NotDue,
-    /// The state does not allow it.
-    #[error("it is {0}, which does not allow that")]
-    NotAllowed(Status),
-}
+pub use self::event::{Event, Refusal, Resolution};
+pub use self::state::{LOSSES_BEFORE_ALONE, LOSSES_BEFORE_POISON, State};
 
 /// What an event makes of an email.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -361,53 +138,10 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             if state.locked_until.is_none_or(|until| until > now) {
                 return Err(Refusal::InProgress);
             }
-            match (state.status, state.phase) {
-                (Status::RetryQueued, _) => return transition(state, &Event::Unqueued, now),
-                (Status::Sending, Phase::Committing) => {
-                    next.status = Status::Unknown;
-                    next.attempt_count += 1;
-                    next.unknown_count += 1;
-                    next.next_attempt_at = Some(now);
-                    next.last_error =
-                        Some("the worker was lost after the final dot may have been sent".into());
-                    next.error_class = Some("worker_lost".into());
-                    next.fingerprint = next.last_error.as_deref().map(fingerprint);
-                    next.unlock();
-                    attempt = Some(AttemptRecord {
-                        error: next.last_error.clone(),
-                        error_class: next.error_class.clone(),
-                        ..ended(state, &next, Outcome::Unknown, now)
-                    });
-                }
-                (Status::Sending, Phase::Idle) => {
-                    next.status = Status::Failed;
-                    next.next_attempt_at = Some(now);
-                    next.unlock();
-                    attempt = Some(ended(state, &next, Outcome::Cancelled, now));
-                }
-                (Status::Sending, _) => {
-                    next.lost_count += 1;
-                    next.phase = Phase::Idle;
-                    if next.lost_count >= LOSSES_BEFORE_POISON {
-                        next.end(Status::Dead, now);
-                        next.dead_reason = Some(DeadReason::Poison);
-                        next.last_error =
-                            Some("workers were lost three times while sending it".into());
-                        next.error_class = Some("worker_lost".into());
-                        next.fingerprint = Some(fingerprint("workers lost"));
-                    } else {
-                        next.status = Status::Failed;
-                        next.next_attempt_at = Some(now);
-                        next.unlock();
-                    }
-                    attempt = Some(AttemptRecord {
-                        error: Some("the worker was lost before anything was sent".into()),
-                        error_class: Some("worker_lost".into()),
-                        ..ended(state, &next, Outcome::Lost, now)
-                    });
-                }
-                (other, _) => return Err(Refusal::NotAllowed(other)),
+            if state.status == Status::RetryQueued {
+                return transition(state, &Event::Unqueued, now);
             }
+            attempt = Some(lose(state, &mut next, now)?);
         }
         Event::Settle(conclusion) => {
             if state.status != Status::Unknown || state.next_attempt_at.is_none() {
@@ -519,6 +253,55 @@ fn only_from(state: &State, status: Status) -> Result<(), Refusal> {
     } else {
         Err(Refusal::NotAllowed(state.status))
     }
+}
+
+/// The worker that held it is gone. What that means depends on how far it had got.
+fn lose(state: &State, next: &mut State, now: Timestamp) -> Result<AttemptRecord, Refusal> {
+    Ok(match (state.status, state.phase) {
+        (Status::Sending, Phase::Committing) => {
+            next.status = Status::Unknown;
+            next.attempt_count += 1;
+            next.unknown_count += 1;
+            next.next_attempt_at = Some(now);
+            next.last_error =
+                Some("the worker was lost after the final dot may have been sent".into());
+            next.error_class = Some("worker_lost".into());
+            next.fingerprint = next.last_error.as_deref().map(fingerprint);
+            next.unlock();
+            AttemptRecord {
+                error: next.last_error.clone(),
+                error_class: next.error_class.clone(),
+                ..ended(state, next, Outcome::Unknown, now)
+            }
+        }
+        (Status::Sending, Phase::Idle) => {
+            next.status = Status::Failed;
+            next.next_attempt_at = Some(now);
+            next.unlock();
+            ended(state, next, Outcome::Cancelled, now)
+        }
+        (Status::Sending, _) => {
+            next.lost_count += 1;
+            next.phase = Phase::Idle;
+            if next.lost_count >= LOSSES_BEFORE_POISON {
+                next.end(Status::Dead, now);
+                next.dead_reason = Some(DeadReason::Poison);
+                next.last_error = Some("workers were lost three times while sending it".into());
+                next.error_class = Some("worker_lost".into());
+                next.fingerprint = Some(fingerprint("workers lost"));
+            } else {
+                next.status = Status::Failed;
+                next.next_attempt_at = Some(now);
+                next.unlock();
+            }
+            AttemptRecord {
+                error: Some("the worker was lost before anything was sent".into()),
+                error_class: Some("worker_lost".into()),
+                ..ended(state, next, Outcome::Lost, now)
+            }
+        }
+        (other, _) => return Err(Refusal::NotAllowed(other)),
+    })
 }
 
 fn finish(

@@ -1,23 +1,18 @@
-//! Where emails are kept. The store is the truth.
-//!
-//! Every operation takes a batch and answers in its order; each batch is one transaction. Calls
-//! that arrive together may share a commit. Nothing is answered before it is durable.
+//! What goes into a store and comes out of it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::Timestamp;
 use crate::address::Address;
-use crate::decision::{Conclusion, Decision};
-use crate::email::{EmailId, EmailRecord, NewEmail, PolicyChoice, Recipient};
+use crate::decision::Decision;
+use crate::email::{EmailId, PolicyChoice, Recipient};
 use crate::lifecycle::{Refusal, Resolution, State};
 use crate::status::{Phase, Priority, Status};
 
-/// Why the store could not do its work. Nothing was changed unless `CommitUncertain` says so.
+/// Why the store could not do its work. Nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// Try again later.
@@ -365,160 +360,3 @@ pub struct Violation {
     /// What is wrong, and where.
     pub detail: String,
 }
-
-/// The way of an email through the store, in the order of its life.
-#[async_trait]
-pub trait EmailStore: Send + Sync {
-    /// Keeps new emails. Each is durable, or was before, when this answers. `ticketed`: the
-    /// caller publishes tickets for those that are due; otherwise the scheduler does.
-    async fn accept(
-        &self,
-        emails: Vec<NewEmail>,
-        ticketed: bool,
-    ) -> StoreResult<Vec<StoreResult<Accepted>>>;
-
-    /// Begins attempts: `sending`, with a lease and a new token.
-    async fn begin(
-        &self,
-        ids: Vec<EmailId>,
-        worker: &str,
-        lease: Duration,
-    ) -> StoreResult<Vec<Begun>>;
-
-    /// Begins attempts of emails that wait without a ticket: never queued, or queued (or, for
-    /// failed ones, due) before `queued_before`.
-    async fn begin_unticketed(
-        &self,
-        most: usize,
-        queued_before: Timestamp,
-        worker: &str,
-        lease: Duration,
-        budgets: &Budgets,
-    ) -> StoreResult<Vec<Started>>;
-
-    /// Says that an email which must be sent alone has come to its turn; `false` for a lease
-    /// that is lost.
-    async fn prepare(&self, lease: Lease) -> StoreResult<bool>;
-
-    /// Keeps leases; `false` for one that is lost.
-    async fn renew(&self, leases: Vec<Lease>, lease: Duration) -> StoreResult<Vec<bool>>;
-
-    /// Passes the gate; `false` for a lease that is lost.
-    async fn pass_gate(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>>;
-
-    /// Records how attempts ended; a refusal means that the lease was lost. The state is what
-    /// it is now.
-    async fn finish(&self, finishes: Vec<Finish>) -> StoreResult<Vec<Result<State, Refusal>>>;
-
-    /// Hands emails back, unsent and uncounted.
-    async fn release(&self, leases: Vec<Lease>) -> StoreResult<()>;
-
-    /// Takes emails that are due. Those over budget or too late are dead now.
-    async fn claim_due(
-        &self,
-        most: usize,
-        lease: Duration,
-        budgets: &Budgets,
-    ) -> StoreResult<Vec<Due>>;
-
-    /// Records which tickets were published and which were not.
-    async fn mark_queued(&self, published: Vec<EmailId>, refused: Vec<EmailId>) -> StoreResult<()>;
-
-    /// When the next email that a scheduler cares for is due.
-    async fn next_due(&self) -> StoreResult<Option<Timestamp>>;
-
-    /// Releases expired leases.
-    async fn rescue(&self, most: usize) -> StoreResult<Vec<Rescued>>;
-
-    /// Emails of unknown fate about which their policies have not decided.
-    async fn undecided(&self, most: usize) -> StoreResult<Vec<Undecided>>;
-
-    /// Records what policies decided about them.
-    async fn settle(&self, settlements: Vec<(EmailId, Conclusion)>) -> StoreResult<()>;
-
-    /// Removes what is over for long enough, at most `most` emails, and compacts statistics.
-    async fn prune(&self, retention: Retention, most: usize) -> StoreResult<Pruned>;
-}
-
-/// What operators and callers see and do.
-#[async_trait]
-pub trait DeskStore: Send + Sync {
-    /// Acts on emails, with an audit entry each.
-    async fn act(
-        &self,
-        ids: Vec<EmailId>,
-        action: Action,
-        actor: &Actor,
-    ) -> StoreResult<Vec<Acted>>;
-
-    /// One email with its attempts.
-    async fn find(&self, id: EmailId) -> StoreResult<Option<EmailRecord>>;
-
-    /// The email's MIME message.
-    async fn content(&self, id: EmailId) -> StoreResult<Option<Bytes>>;
-
-    /// Emails, newest first, without their attempts.
-    async fn list(&self, filter: &EmailFilter) -> StoreResult<Vec<EmailRecord>>;
-
-    /// Dead letters by what they died of, most first.
-    async fn dead_groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>>;
-
-    /// Numbers about emails.
-    async fn statistics(&self) -> StoreResult<Statistics>;
-
-    /// The audit log, newest first.
-    async fn audit(&self, most: usize) -> StoreResult<Vec<AuditEntry>>;
-
-    /// Checks the stored state against the promises. `ledger`: ids that a client saw accepted.
-    async fn verify(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>>;
-}
-
-/// API keys.
-#[async_trait]
-pub trait KeyStore: Send + Sync {
-    /// Keeps a key by the SHA-256 of its secret.
-    async fn create_key(
-        &self,
-        key: ApiKey,
-        secret_hash: [u8; 32],
-        actor: &Actor,
-    ) -> StoreResult<()>;
-
-    /// The key with this hash, unless it was revoked.
-    async fn find_key(&self, secret_hash: [u8; 32]) -> StoreResult<Option<ApiKey>>;
-
-    /// All keys, oldest first.
-    async fn keys(&self) -> StoreResult<Vec<ApiKey>>;
-
-    /// Revokes a key; `false` if there is none.
-    async fn revoke_key(&self, id: &str, actor: &Actor) -> StoreResult<bool>;
-}
-
-/// The dev inbox.
-#[async_trait]
-pub trait InboxStore: Send + Sync {
-    /// Keeps captured mail.
-    async fn capture(&self, captured: Captured) -> StoreResult<()>;
-
-    /// Captured mail, newest first, without content.
-    async fn captures(&self, most: usize) -> StoreResult<Vec<Captured>>;
-
-    /// The newest capture of an email, with content.
-    async fn find_capture(&self, id: EmailId) -> StoreResult<Option<Captured>>;
-}
-
-/// A whole store.
-#[async_trait]
-pub trait Store: EmailStore + DeskStore + KeyStore + InboxStore {
-    /// The store's time. All instants in the store are by this clock.
-    fn now(&self) -> Timestamp;
-
-    /// Resolves when another process may have changed something that concerns us.
-    async fn changed(&self);
-
-    /// Whether the store answers.
-    async fn check(&self) -> StoreResult<()>;
-}
-
-/// A store that several parts share.
-pub type SharedStore = Arc<dyn Store>;
