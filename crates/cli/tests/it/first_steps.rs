@@ -83,7 +83,7 @@ async fn an_email_for_later_waits_for_its_time() {
     let sink = a_sink().await;
     let server = sending_to(&sink).start().await;
     let mut email = email_to("ann@example.org");
-    let at = jiff::Timestamp::now() + std::time::Duration::from_millis(1500);
+    let at = jiff::Timestamp::now() + std::time::Duration::from_secs(3);
     email["send_at"] = json!(at.to_string());
     let id = submit(&server, &email).await;
     let waiting = get(&server, &format!("/v1/emails/{id}")).await;

@@ -128,7 +128,7 @@ async fn a_replayed_dead_letter_is_delivered_with_a_fresh_budget() {
 async fn lowering_the_budget_ends_emails_that_already_wait() {
     let sink = a_sink().await;
     let mut server = sending_to(&sink)
-        .env("BACKOFF_SCHEDULE", "100ms,100ms,2s")
+        .env("BACKOFF_SCHEDULE", "100ms,100ms,5s")
         .start()
         .await;
     let id = submit(&server, &email_to("tempfail@example.org")).await;
