@@ -11,6 +11,15 @@ pub(crate) fn json(operator: &Operator, email: &EmailRecord) -> EmailDetail {
     EmailDetail::of(email.clone(), operator)
 }
 
+/// The same, as an entry of a list: those have no attempts.
+pub(crate) fn entry(operator: &Operator, email: &EmailRecord) -> serde_json::Value {
+    let mut entry = serde_json::to_value(json(operator, email)).unwrap_or_default();
+    if let Some(fields) = entry.as_object_mut() {
+        fields.remove("attempts");
+    }
+    entry
+}
+
 fn status_text(operator: &Operator, email: &EmailRecord) -> String {
     email.status_text(operator.max_attempts(email), operator.now())
 }

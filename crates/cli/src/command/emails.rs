@@ -59,7 +59,7 @@ pub(crate) async fn list(
     let page = desk.operator.list(filter).await?;
     if global.json {
         for email in &page.emails {
-            output::json(&view::json(&desk.operator, email));
+            output::json(&view::entry(&desk.operator, email));
         }
     } else {
         view::table(&desk.operator, &page.emails);
@@ -94,36 +94,22 @@ pub(crate) async fn act(
     ids: Vec<EmailId>,
     action: Action,
 ) -> anyhow::Result<Exit> {
-    // In small transactions, so that the server beside us is not held up.
-    let mut acted = Vec::with_capacity(ids.len());
-    for some in ids.chunks(CHUNK) {
-        acted.extend(
-            desk.operator
-                .act_on(some.to_vec(), action, &desk.actor)
-                .await?,
-        );
-    }
     let mut failed = 0;
     let mut missing = 0;
-    for (id, acted) in ids.iter().zip(&acted) {
-        let (result, text) = match acted {
-            Acted::Done(_) if action == Action::Erase => ("done", "is erased".to_owned()),
-            Acted::Done(status) => ("done", format!("is {status} now")),
-            Acted::Unchanged(status) => ("unchanged", format!("was {status} already")),
-            Acted::Refused(refusal, _) => ("refused", format!("is left as it is: {refusal}")),
-            Acted::Erased => ("erased", "was erased and cannot be sent again".to_owned()),
-            Acted::Expired => ("expired", "has expired and cannot be sent again".to_owned()),
-            Acted::NotFound => ("not_found", "is not there".to_owned()),
-        };
-        failed += usize::from(matches!(
-            acted,
-            Acted::Refused(..) | Acted::Erased | Acted::Expired
-        ));
-        missing += usize::from(*acted == Acted::NotFound);
-        if global.json {
-            output::json(&serde_json::json!({"id": id, "action": action.name(), "result": result}));
-        } else {
-            output::line(&format!("{id} {text}"));
+    // In small transactions, so that the server beside us is not held up; each is told as it
+    // is done.
+    for some in ids.chunks(CHUNK) {
+        let acted = desk
+            .operator
+            .act_on(some.to_vec(), action, &desk.actor)
+            .await?;
+        for (id, acted) in some.iter().zip(&acted) {
+            tell(global, *id, action, acted);
+            failed += usize::from(matches!(
+                acted,
+                Acted::Refused(..) | Acted::Erased | Acted::Expired
+            ));
+            missing += usize::from(*acted == Acted::NotFound);
         }
     }
     Ok(match failed + missing {
@@ -132,4 +118,21 @@ pub(crate) async fn act(
         _ if failed == 0 => Exit::NotFound,
         _ => Exit::Failure,
     })
+}
+
+fn tell(global: &Global, id: EmailId, action: Action, acted: &Acted) {
+    let (result, text) = match acted {
+        Acted::Done(_) if action == Action::Erase => ("done", "is erased".to_owned()),
+        Acted::Done(status) => ("done", format!("is {status} now")),
+        Acted::Unchanged(status) => ("unchanged", format!("was {status} already")),
+        Acted::Refused(refusal, _) => ("refused", format!("is left as it is: {refusal}")),
+        Acted::Erased => ("erased", "was erased and cannot be sent again".to_owned()),
+        Acted::Expired => ("expired", "has expired and cannot be sent again".to_owned()),
+        Acted::NotFound => ("not_found", "is not there".to_owned()),
+    };
+    if global.json {
+        output::json(&serde_json::json!({"id": id, "action": action.name(), "result": result}));
+    } else {
+        output::line(&format!("{id} {text}"));
+    }
 }
