@@ -93,6 +93,9 @@ pub struct Metrics {
     pub http_request_duration: Family<HttpLabels, Histogram, fn() -> Histogram>,
 }
 
+/// The transport of attempts whose worker was lost: which way out it used is lost with it.
+pub const LOST_TRANSPORT: &str = "lost";
+
 /// From a tenth of a millisecond to minutes.
 const SECONDS: [f64; 16] = [
     0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
@@ -209,7 +212,7 @@ impl Metrics {
                 })
                 .inc_by(0);
         }
-        for transport in transports {
+        for transport in transports.iter().chain([&LOST_TRANSPORT]) {
             for outcome in Outcome::ALL {
                 let labels = AttemptLabels {
                     transport: (*transport).to_owned(),

@@ -9,12 +9,11 @@ use posthaste_core::port::{SharedStore, StoreError, Undecided};
 use posthaste_core::status::{Outcome, Phase, Status};
 use tokio::sync::Notify;
 
+use crate::metrics::LOST_TRANSPORT;
 use crate::service::{Report, Service};
 use crate::{Metrics, Policies};
 
 const BATCH: usize = 500;
-/// Attempts of lost workers: which way out they used is lost with them.
-const NO_TRANSPORT: &str = "lost";
 
 /// Releases expired leases.
 pub struct Rescuer {
@@ -75,8 +74,8 @@ impl Service for Rescuer {
         for rescue in &rescued {
             self.metrics.lease_rescued(rescue.phase);
             match rescue.phase {
-                Phase::Preparing => self.metrics.attempt_ended(NO_TRANSPORT, Outcome::Lost),
-                Phase::Committing => self.metrics.attempt_ended(NO_TRANSPORT, Outcome::Unknown),
+                Phase::Preparing => self.metrics.attempt_ended(LOST_TRANSPORT, Outcome::Lost),
+                Phase::Committing => self.metrics.attempt_ended(LOST_TRANSPORT, Outcome::Unknown),
                 Phase::Idle => {}
             }
             if let (Status::Dead, Some(reason)) = (rescue.state.status, rescue.state.dead_reason) {

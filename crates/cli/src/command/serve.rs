@@ -95,19 +95,23 @@ async fn listen(settings: &Settings, has_keys: bool) -> anyhow::Result<TcpListen
     })
 }
 
-/// How many waiting emails are looked at.
+/// How many emails are looked at.
 const LOOKED_AT: usize = 20;
 
-/// A forgotten SMTP_URL must not turn real mail into captured mail: emails that were tried over a
-/// mail server before wait for one.
+/// A forgotten SMTP_URL must not turn real mail into captured mail. If emails wait and the newest
+/// that were tried went over a mail server, those that wait are meant for one.
 async fn refuse_to_swallow(store: &SharedStore) -> anyhow::Result<()> {
+    let counted = store.statistics().await?.by_status;
+    let waiting = |(status, n): (&Status, &u64)| !status.is_terminal() && *n > 0;
+    if !counted.iter().any(waiting) {
+        return Ok(());
+    }
+    let untried = [Status::Pending, Status::Cancelled];
+    let tried = Status::ALL
+        .iter()
+        .filter(|status| !untried.contains(status));
     let filter = EmailFilter {
-        statuses: vec![
-            Status::Failed,
-            Status::RetryQueued,
-            Status::Sending,
-            Status::Unknown,
-        ],
+        statuses: tried.copied().collect(),
         limit: LOOKED_AT,
         ..EmailFilter::default()
     };
@@ -124,7 +128,7 @@ async fn refuse_to_swallow(store: &SharedStore) -> anyhow::Result<()> {
                 .is_some_and(|name| name != CAPTURE)
         };
         if attempts.iter().any(elsewhere) {
-            let message = "emails wait that were tried over SMTP, but no mail server is configured: set SMTP_URL, \
+            let message = "emails wait in a database that sent over SMTP, but no mail server is configured: set SMTP_URL, \
                            or SMTP_URL=capture to put them into the dev inbox on purpose";
             return Err(UsageError(message.to_owned()).into());
         }

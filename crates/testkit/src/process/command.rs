@@ -1,6 +1,9 @@
 //! The command line beside the running server.
 
-use super::Posthaste;
+use std::process::Stdio;
+
+use super::signal::send;
+use super::{DEADLINE, Posthaste};
 
 impl Posthaste {
     /// Runs a command such as `["emails", "list", "--json"]` on the same data directory and in
@@ -12,10 +15,21 @@ impl Posthaste {
             .arg("--data-dir")
             .arg(self.data_dir())
             .args(arguments);
-        let running = tokio::task::spawn_blocking(move || command.output());
-        let output = match running.await {
-            Ok(Ok(output)) => output,
-            failed => self.fail(&format!("cannot run {arguments:?}: {failed:?}")),
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => self.fail(&format!("cannot run {arguments:?}: {error}")),
+        };
+        let pid = child.id();
+        let running = tokio::task::spawn_blocking(move || child.wait_with_output());
+        let output = match tokio::time::timeout(DEADLINE, running).await {
+            Ok(Ok(Ok(output))) => output,
+            Ok(failed) => self.fail(&format!("cannot wait for {arguments:?}: {failed:?}")),
+            // For example a server that was to be refused, and serves.
+            Err(_) => {
+                send("KILL", pid);
+                self.fail(&format!("{arguments:?} does not end"))
+            }
         };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (

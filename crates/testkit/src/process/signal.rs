@@ -59,7 +59,7 @@ impl Posthaste {
 }
 
 /// Sends a signal. The shell has `kill` built in; a program of that name may be missing.
-fn send(signal: &str, pid: u32) -> bool {
+pub(super) fn send(signal: &str, pid: u32) -> bool {
     let status = Command::new("sh")
         .args(["-c", &format!("kill -{signal} {pid}")])
         .status();
