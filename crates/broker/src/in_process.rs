@@ -1,30 +1,21 @@
 //! The embedded default: bounded queues in this process, one per priority.
 //!
 //! Full queues refuse tickets instead of growing; the senders then find those emails in the
-//! store. Nothing survives the process, which is why `is_durable` says no.
+//! store. Nothing survives the process, which is why `is_shared` says no.
 
-use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use posthaste_core::port::{Broker, Published, Ticket, TicketDelivery};
-use posthaste_core::status::Priority;
+use posthaste_core::port::{Broker, DeadNotice, Published, Route, Ticket, TicketDelivery};
 use tokio::sync::Notify;
 
-/// Among this many tickets, at least one goes to a lower priority that waits.
-const FAIRNESS: u64 = 8;
+use crate::priority_queues::PriorityQueues;
 
 /// Bounded queues in this process.
 pub struct InProcessBroker {
     capacity: usize,
-    queues: Mutex<Queues>,
+    queues: Mutex<PriorityQueues<Ticket>>,
     arrived: Notify,
-}
-
-#[derive(Default)]
-struct Queues {
-    by_priority: [VecDeque<Ticket>; 3],
-    handed_out: u64,
 }
 
 impl InProcessBroker {
@@ -38,60 +29,34 @@ impl InProcessBroker {
         }
     }
 
-    fn queues(&self) -> MutexGuard<'_, Queues> {
+    fn queues(&self) -> MutexGuard<'_, PriorityQueues<Ticket>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-const fn index(priority: Priority) -> usize {
-    match priority {
-        Priority::High => 0,
-        Priority::Normal => 1,
-        Priority::Low => 2,
-    }
-}
-
-impl Queues {
-    fn take(&mut self, most: usize) -> Vec<TicketDelivery> {
+    fn take(&self, most: usize) -> Vec<TicketDelivery> {
+        let mut queues = self.queues();
         let mut taken = Vec::new();
         while taken.len() < most {
-            let Some(ticket) = self.next() else { break };
-            self.handed_out += 1;
-            taken.push(TicketDelivery {
-                ticket,
-                tag: self.handed_out,
-            });
+            let Some(ticket) = queues.take_next() else {
+                break;
+            };
+            let tag = queues.taken();
+            taken.push(TicketDelivery { ticket, tag });
         }
         taken
-    }
-
-    /// High before normal before low; now and then low or normal goes first, by turns, so that
-    /// steady streams of others never starve it.
-    fn next(&mut self) -> Option<Ticket> {
-        let is_turn_of_others = self.handed_out % FAIRNESS == FAIRNESS - 1;
-        let turn = self.handed_out / FAIRNESS;
-        let order = match (is_turn_of_others, turn % 2) {
-            (false, _) => [0, 1, 2],
-            (true, 0) => [2, 1, 0],
-            (true, _) => [1, 2, 0],
-        };
-        order
-            .into_iter()
-            .find_map(|at: usize| self.by_priority[at].pop_front())
     }
 }
 
 #[async_trait]
 impl Broker for InProcessBroker {
-    async fn publish(&self, tickets: Vec<Ticket>) -> Vec<Published> {
+    async fn publish(&self, _route: Route, tickets: Vec<Ticket>) -> Vec<Published> {
         let published = {
             let mut queues = self.queues();
             let publish = |ticket: Ticket| {
-                let queue = &mut queues.by_priority[index(ticket.priority)];
-                if queue.len() >= self.capacity {
+                if queues.waiting(ticket.priority) >= self.capacity {
                     return Published::Refused;
                 }
-                queue.push_back(ticket);
+                queues.push_back(ticket.priority, ticket);
                 Published::Confirmed
             };
             tickets.into_iter().map(publish).collect()
@@ -102,7 +67,7 @@ impl Broker for InProcessBroker {
 
     async fn receive(&self, most: usize) -> Vec<TicketDelivery> {
         loop {
-            let taken = self.queues().take(most);
+            let taken = self.take(most);
             if !taken.is_empty() || most == 0 {
                 // Another receiver may be waiting for what is left.
                 self.arrived.notify_one();
@@ -114,7 +79,24 @@ impl Broker for InProcessBroker {
 
     async fn acknowledge(&self, _deliveries: Vec<TicketDelivery>) {}
 
-    fn is_durable(&self) -> bool {
+    async fn give_back(&self, deliveries: Vec<TicketDelivery>) {
+        {
+            let mut queues = self.queues();
+            // To the front and in their order: they were first before.
+            for delivery in deliveries.into_iter().rev() {
+                let ticket = delivery.ticket;
+                queues.push_front(ticket.priority, ticket);
+            }
+        }
+        self.arrived.notify_one();
+    }
+
+    /// Nobody outside of this process can listen.
+    async fn announce(&self, notices: Vec<DeadNotice>) -> Vec<Published> {
+        vec![Published::Confirmed; notices.len()]
+    }
+
+    fn is_shared(&self) -> bool {
         false
     }
 }

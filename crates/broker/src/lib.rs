@@ -4,5 +4,8 @@
 //! stores or transports.
 
 pub mod in_process;
+mod priority_queues;
+pub mod rabbitmq;
 
 pub use in_process::InProcessBroker;
+pub use rabbitmq::{RabbitMqBroker, RabbitMqOptions};

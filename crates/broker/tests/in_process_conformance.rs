@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_broker::InProcessBroker;
-use posthaste_core::port::{Broker, Published};
+use posthaste_core::port::{Broker, Published, Route};
 use posthaste_core::status::Priority;
 use posthaste_testkit::broker_conformance;
 use posthaste_testkit::broker_conformance::{BrokerFixture, a_ticket};
@@ -28,7 +28,7 @@ broker_conformance!(InProcess::fresh());
 async fn a_full_queue_refuses_and_says_so() {
     let broker = InProcessBroker::new(2);
     let tickets = ["a", "b", "c"].map(|key| a_ticket(key, Priority::Normal));
-    let published = broker.publish(tickets.to_vec()).await;
+    let published = broker.publish(Route::First, tickets.to_vec()).await;
     let expected = [
         Published::Confirmed,
         Published::Confirmed,
@@ -37,13 +37,19 @@ async fn a_full_queue_refuses_and_says_so() {
     assert_eq!(published, expected);
     // Another priority has room of its own.
     let urgent = a_ticket("urgent", Priority::High);
-    assert_eq!(broker.publish(vec![urgent]).await, [Published::Confirmed]);
+    assert_eq!(
+        broker.publish(Route::First, vec![urgent]).await,
+        [Published::Confirmed]
+    );
     // What was refused is not there; what is taken makes room.
     let received = broker.receive(10).await;
     let keys: Vec<_> = received.iter().map(|d| &d.ticket.message_key[..]).collect();
     assert_eq!(keys, ["urgent", "a", "b"]);
     let again = vec![tickets[2].clone()];
-    assert_eq!(broker.publish(again).await, [Published::Confirmed]);
+    assert_eq!(
+        broker.publish(Route::First, again).await,
+        [Published::Confirmed]
+    );
     assert_eq!(broker.receive(10).await[0].ticket, tickets[2]);
 }
 
@@ -55,5 +61,5 @@ async fn asking_for_none_gives_none_at_once() {
 
 #[test]
 fn tickets_do_not_outlive_the_process() {
-    assert!(!InProcessBroker::new(2).is_durable());
+    assert!(!InProcessBroker::new(2).is_shared());
 }

@@ -5,6 +5,7 @@
 
 mod case;
 mod clock;
+mod database;
 mod decision;
 mod email;
 
@@ -13,6 +14,7 @@ pub mod process;
 pub mod store_conformance;
 
 pub use clock::ManualClock;
+pub use database::Database;
 pub use decision::{
     budgets, dead, dead_of, exhausted, sent, transient, unknown_hold, unknown_resend,
     with_recipients,

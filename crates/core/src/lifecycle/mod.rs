@@ -27,6 +27,14 @@ pub struct Transition {
     pub attempt: Option<AttemptRecord>,
 }
 
+impl Transition {
+    /// Whether the email died with it, for someone to be told. One that is restored died before.
+    #[must_use]
+    pub fn is_death(&self, before: Status) -> bool {
+        self.next.status == Status::Dead && !matches!(before, Status::Dead | Status::Discarded)
+    }
+}
+
 /// A time far enough away, where an addition would overflow.
 fn after(now: Timestamp, delay: Duration) -> Timestamp {
     now.checked_add(delay).unwrap_or(Timestamp::MAX)

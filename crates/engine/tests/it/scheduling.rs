@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::decision::RecipientResult;
-use posthaste_core::port::Broker as _;
+use posthaste_core::port::{Broker as _, Route};
 use posthaste_core::reply::Reply;
 use posthaste_core::status::Status;
 use posthaste_engine::Policies;
@@ -107,7 +107,7 @@ async fn a_doubled_ticket_sends_nothing_twice() {
     let ticket = taken[0].ticket.clone();
     world
         .broker
-        .publish(vec![ticket.clone(), ticket.clone(), ticket])
+        .publish(Route::First, vec![ticket.clone(), ticket.clone(), ticket])
         .await;
     world.start_sender();
     world.next_attempt().await.end(Answer::Accepted);

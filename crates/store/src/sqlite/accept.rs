@@ -7,7 +7,8 @@ use rusqlite::params;
 
 use super::state_row::{self, named};
 use super::writer::Flush;
-use super::{SqliteStore, corrupt, micros, rounded_up};
+use super::{SqliteStore, corrupt, micros};
+use crate::ledger::rounded_up;
 
 impl SqliteStore {
     pub(super) async fn accept_all(

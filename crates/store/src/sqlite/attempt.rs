@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
-use posthaste_core::email::{EmailId, PolicyChoice};
+use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::{Event, Refusal, State};
 use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult};
-use posthaste_core::status::Status;
 
-use super::email_row::{from_json, started_of};
-use super::state_row::{apply, apply_to, load, optional_time};
-use super::writer::Flush;
-use super::{SqliteStore, micros, recipient_row};
+use super::email_row::started_of;
+use super::{SqliteStore, micros};
+use crate::ledger;
 
 /// What `begin` says before the content is read.
 type Opened = Result<State, Option<Refusal>>;
@@ -37,7 +35,7 @@ impl SqliteStore {
                     .map(|id| {
                         Ok((
                             id,
-                            match apply(flush, id, &event)? {
+                            match ledger::apply(flush, id, &event)? {
                                 Some(Ok(applied)) => Ok(applied.next),
                                 Some(Err(refusal)) => Err(Some(refusal)),
                                 None => Err(None),
@@ -118,11 +116,15 @@ impl SqliteStore {
             .run(move |flush| {
                 let mut opened = Vec::new();
                 for id in candidates.iter().copied() {
-                    if let Some(state) =
-                        open_unticketed(flush, id, before, &worker, lease, &budgets)?
-                    {
-                        opened.push((id, state));
-                    }
+                    let begun = ledger::begin_unticketed(
+                        flush,
+                        id,
+                        queued_before,
+                        &worker,
+                        lease,
+                        &budgets,
+                    )?;
+                    opened.extend(begun.map(|state| (id, state)));
                 }
                 Ok((opened, flush.now()))
             })
@@ -167,7 +169,7 @@ impl SqliteStore {
                     .iter()
                     .map(|held| {
                         Ok(matches!(
-                            apply(flush, held.id, &event(held.token))?,
+                            ledger::apply(flush, held.id, &event(held.token))?,
                             Some(Ok(_))
                         ))
                     })
@@ -184,34 +186,11 @@ impl SqliteStore {
             .run(move |flush| {
                 finishes
                     .iter()
-                    .map(|finish| finish_one(flush, finish))
+                    .map(|finish| ledger::finish(flush, finish))
                     .collect()
             })
             .await
     }
-}
-
-fn finish_one(flush: &mut Flush<'_>, finish: &Finish) -> rusqlite::Result<Result<State, Refusal>> {
-    let Finish {
-        lease,
-        decision,
-        transport,
-        budget,
-    } = finish;
-    let event = Event::Finish {
-        token: lease.token,
-        decision,
-        transport,
-        budget: *budget,
-    };
-    // A row that is gone was pruned: whoever held it is long stale.
-    let Some(applied) = apply(flush, lease.id, &event)? else {
-        return Ok(Err(Refusal::StaleToken));
-    };
-    if applied.is_ok() && !decision.recipients.is_empty() {
-        recipient_row::save(flush, lease.id, &decision.recipients)?;
-    }
-    Ok(applied.map(|applied| applied.next))
 }
 
 /// Emails that wait without a ticket, in the order in which they are looked for. `?1` is a time,
@@ -252,44 +231,4 @@ fn unticketed(
         }
     }
     Ok(ids)
-}
-
-/// Begins one of them, if it still waits. Those that are too late are dead now; a failed one
-/// passes the scheduler's check first.
-fn open_unticketed(
-    flush: &mut Flush<'_>,
-    id: EmailId,
-    before: i64,
-    worker: &str,
-    lease: Duration,
-    budgets: &Budgets,
-) -> rusqlite::Result<Option<State>> {
-    let Some(mut state) = load(flush, id)? else {
-        return Ok(None);
-    };
-    let queued_since = state.last_queued_at.is_some_and(|at| micros(at) >= before);
-    if (queued_since && state.status != Status::Failed) || state.locked_until.is_some() {
-        return Ok(None);
-    }
-    let (policy, expires_at): (PolicyChoice, Option<Timestamp>) = flush
-        .prepare_cached("SELECT policy, expires_at FROM email WHERE id = ?1")?
-        .query_row([id.0], |row| {
-            Ok((from_json(row, 0)?, optional_time(row, 1)?))
-        })?;
-    if expires_at.is_some_and(|at| at <= flush.now()) {
-        apply_to(flush, id, &state, &Event::Expire)?.ok();
-        return Ok(None);
-    }
-    if state.status == Status::Failed {
-        let event = Event::ClaimDue {
-            lease,
-            budget: budgets.of(&policy),
-        };
-        match apply_to(flush, id, &state, &event)? {
-            Ok(applied) => state = applied.next,
-            Err(_) => return Ok(None),
-        }
-    }
-    let begun = apply_to(flush, id, &state, &Event::Begin { worker, lease })?;
-    Ok(begun.ok().map(|applied| applied.next))
 }

@@ -6,7 +6,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::error::store_error;
 
 /// Every migration in order. The database remembers how many it has seen in `user_version`.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_email.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001_email.sql"),
+    include_str!("../../migrations/sqlite/0002_event.sql"),
+];
 
 /// Applies what is missing. Several processes may do this at the same time.
 pub(super) fn migrate(connection: &mut Connection) -> StoreResult<()> {

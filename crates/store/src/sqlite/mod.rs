@@ -8,6 +8,7 @@ mod act;
 mod attempt;
 mod email_row;
 mod error;
+mod event;
 mod inbox;
 mod key;
 mod list;
@@ -147,17 +148,6 @@ fn micros(at: Timestamp) -> i64 {
     at.as_microsecond()
 }
 
-/// The first whole microsecond that is not before `at`: what must not be early is rounded up.
-fn rounded_up(at: Timestamp) -> Timestamp {
-    let whole = from_micros(micros(at));
-    if whole >= at {
-        return whole;
-    }
-    whole
-        .checked_add(Duration::from_micros(1))
-        .unwrap_or(Timestamp::MAX)
-}
-
 fn from_micros(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX)
 }
@@ -199,15 +189,5 @@ mod tests {
             .pragma_query_value(None, "synchronous", |row| row.get(0))
             .unwrap();
         assert_eq!(synchronous, 2, "FULL");
-    }
-
-    #[test]
-    fn what_must_not_be_early_is_rounded_up() {
-        let at = |nanos: i128| Timestamp::from_nanosecond(nanos).unwrap();
-        assert_eq!(rounded_up(at(5_000)), at(5_000));
-        assert_eq!(rounded_up(at(5_001)), at(6_000));
-        assert_eq!(rounded_up(at(5_999)), at(6_000));
-        assert_eq!(rounded_up(at(-5_001)), at(-5_000));
-        assert!(rounded_up(Timestamp::MAX) <= Timestamp::MAX);
     }
 }

@@ -175,3 +175,18 @@ impl InboxStore for SqliteStore {
         self.capture_of(id).await
     }
 }
+
+#[async_trait]
+impl EventStore for SqliteStore {
+    async fn take_notices(
+        &self,
+        most: usize,
+        lease: Duration,
+    ) -> StoreResult<Vec<(NoticeId, DeadNotice)>> {
+        self.take_untold(most, lease).await
+    }
+
+    async fn settle_notices(&self, told: Vec<NoticeId>, untold: Vec<NoticeId>) -> StoreResult<()> {
+        self.settle_all_notices(told, untold).await
+    }
+}

@@ -7,12 +7,9 @@ use posthaste_core::status::Status;
 use super::state_row::named;
 use super::writer::Flush;
 use super::{SqliteStore, micros};
+use crate::statistics::{HOURS_KEPT, MINUTES_KEPT};
 
 const MICROS_PER_MINUTE: i64 = 60_000_000;
-/// Minutes are kept for this long, then they are added up by hour.
-const MINUTES_KEPT: i64 = 48 * 60;
-/// Hours are kept for this long, then they are added up into one number.
-const HOURS_KEPT: i64 = 31 * 24 * 60;
 
 impl SqliteStore {
     pub(super) async fn prune_old(&self, retention: Retention, most: usize) -> StoreResult<Pruned> {

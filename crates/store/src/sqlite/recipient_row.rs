@@ -3,7 +3,7 @@
 use posthaste_core::address::Address;
 use posthaste_core::email::{EmailId, Recipient, RecipientStatus};
 use posthaste_core::status::{DeadReason, Status};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use super::state_row::{named, optional_name};
 use super::{corrupt, writer::Flush};
@@ -117,16 +117,4 @@ pub(super) fn accept_waiting(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result
         )?
         .execute([id.0])
         .map(drop)
-}
-
-/// Why the first recipient that was given up was given up, if one was.
-pub(super) fn first_reason(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result<Option<DeadReason>> {
-    flush
-        .prepare_cached(
-            "SELECT reason FROM recipient WHERE email_id = ?1 AND status = 'dead'
-             ORDER BY position LIMIT 1",
-        )?
-        .query_row([id.0], |row| optional_name(row, 0))
-        .optional()
-        .map(Option::flatten)
 }

@@ -4,13 +4,11 @@ use posthaste_core::decision::Conclusion;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Event;
 use posthaste_core::port::{Rescued, StoreResult, Undecided};
-use posthaste_core::status::{Phase, Status};
 
 use super::email_row::from_json;
-use super::state_row::{
-    STATE_COLUMNS, STATE_WIDTH, apply, apply_to, load, optional_time, state_of,
-};
+use super::state_row::{STATE_COLUMNS, STATE_WIDTH, optional_time, state_of};
 use super::{SqliteStore, micros};
+use crate::ledger;
 
 /// Emails of unknown fate about which their policies have not decided.
 pub(super) fn undecided_query() -> String {
@@ -43,18 +41,7 @@ impl SqliteStore {
             .run(move |flush| {
                 let mut rescued = Vec::new();
                 for id in expired.iter().copied() {
-                    let Some(state) = load(flush, id)? else {
-                        continue;
-                    };
-                    if let Ok(applied) = apply_to(flush, id, &state, &Event::LeaseExpired)? {
-                        let sending = state.status == Status::Sending;
-                        let phase = if sending { state.phase } else { Phase::Idle };
-                        rescued.push(Rescued {
-                            id,
-                            phase,
-                            state: applied.next,
-                        });
-                    }
+                    rescued.extend(ledger::rescue(flush, id)?);
                 }
                 Ok(rescued)
             })
@@ -86,7 +73,7 @@ impl SqliteStore {
         self.writer
             .run(move |flush| {
                 for (id, conclusion) in &settlements {
-                    apply(flush, *id, &Event::Settle(conclusion))?;
+                    ledger::apply(flush, *id, &Event::Settle(conclusion))?;
                 }
                 Ok(())
             })

@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
-use posthaste_core::email::{EmailId, PolicyChoice};
+use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Event;
 use posthaste_core::port::{Budgets, Due, StoreResult};
-use posthaste_core::status::{DeadReason, Priority, Status};
-use rusqlite::OptionalExtension;
 
-use super::email_row::from_json;
-use super::state_row::{apply, apply_to, load, named, optional_time};
+use super::state_row::optional_time;
 use super::writer::Flush;
-use super::{SqliteStore, from_micros, micros};
+use super::{SqliteStore, micros};
+use crate::ledger;
 
 /// Failed emails that are due, then those that wait without a ticket.
 pub(super) const DUE: [&str; 2] = [
@@ -44,7 +42,7 @@ impl SqliteStore {
                 for sql in DUE {
                     let left = most.saturating_sub(due.len());
                     for id in ids(flush, sql, left)? {
-                        due.extend(claim(flush, id, lease, &budgets)?);
+                        due.extend(ledger::claim_due(flush, id, lease, &budgets)?);
                     }
                 }
                 Ok(due)
@@ -60,10 +58,10 @@ impl SqliteStore {
         self.writer
             .run(move |flush| {
                 for id in published.iter().copied() {
-                    apply(flush, id, &Event::Queued)?;
+                    ledger::apply(flush, id, &Event::Queued)?;
                 }
                 for id in refused.iter().copied() {
-                    apply(flush, id, &Event::Unqueued)?;
+                    ledger::apply(flush, id, &Event::Unqueued)?;
                 }
                 Ok(())
             })
@@ -87,58 +85,4 @@ fn ids(flush: &Flush<'_>, sql: &str, most: usize) -> rusqlite::Result<Vec<EmailI
         .prepare_cached(sql)?
         .query_map((now, most), |row| row.get(0).map(EmailId))?
         .collect()
-}
-
-struct Content {
-    message_key: String,
-    priority: Priority,
-    policy: PolicyChoice,
-    expires_at: Option<Timestamp>,
-}
-
-fn claim(
-    flush: &mut Flush<'_>,
-    id: EmailId,
-    lease: Duration,
-    budgets: &Budgets,
-) -> rusqlite::Result<Option<Due>> {
-    let Some(state) = load(flush, id)? else {
-        return Ok(None);
-    };
-    let content = flush
-        .prepare_cached(
-            "SELECT message_key, priority, policy, expires_at FROM email WHERE id = ?1",
-        )?
-        .query_row([id.0], |row| {
-            Ok(Content {
-                message_key: row.get(0)?,
-                priority: named(row, 1)?,
-                policy: from_json(row, 2)?,
-                expires_at: row.get::<_, Option<i64>>(3)?.map(from_micros),
-            })
-        })
-        .optional()?;
-    let Some(content) = content else {
-        return Ok(None);
-    };
-    let event = if content.expires_at.is_some_and(|at| at <= flush.now()) {
-        Event::Expire
-    } else {
-        Event::ClaimDue {
-            lease,
-            budget: budgets.of(&content.policy),
-        }
-    };
-    let due_at = state.next_attempt_at.unwrap_or_else(|| flush.now());
-    let applied = apply_to(flush, id, &state, &event)?;
-    Ok(applied.ok().map(|applied| Due {
-        id,
-        message_key: content.message_key,
-        priority: content.priority,
-        attempt_count: state.attempt_count,
-        due_at,
-        exhausted: applied.next.dead_reason == Some(DeadReason::MaxAttemptsExceeded),
-        expired: applied.next.status == Status::Dead
-            && applied.next.dead_reason == Some(DeadReason::Expired),
-    }))
 }

@@ -1,13 +1,16 @@
 //! The row of `email_log` as the lifecycle's `State`, and every way it is written.
 
+use posthaste_core::Timestamp;
 use posthaste_core::attempt::AttemptRecord;
-use posthaste_core::email::EmailId;
-use posthaste_core::lifecycle::{Event, Refusal, State, Transition, transition};
-use posthaste_core::status::{Phase, Status};
+use posthaste_core::email::{EmailId, Recipient};
+use posthaste_core::lifecycle::{Event, State, Transition};
+use posthaste_core::status::{DeadReason, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::email_row::from_json;
 use super::writer::Flush;
-use super::{corrupt, from_micros, micros, recipient_row, rounded_up};
+use super::{act, corrupt, event, from_micros, micros, recipient_row};
+use crate::ledger::{Facts, Ledger};
 
 /// The columns of a state, in the order in which `state_of` reads them.
 pub(super) const STATE_COLUMNS: &str =
@@ -41,10 +44,7 @@ where
 }
 
 /// Reads a time that may be missing.
-pub(super) fn optional_time(
-    row: &Row<'_>,
-    at: usize,
-) -> rusqlite::Result<Option<posthaste_core::Timestamp>> {
+pub(super) fn optional_time(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Timestamp>> {
     Ok(row.get::<_, Option<i64>>(at)?.map(from_micros))
 }
 
@@ -106,76 +106,101 @@ pub(super) fn insert(flush: &mut Flush<'_>, id: EmailId, state: &State) -> rusql
     Ok(())
 }
 
-/// What an event made of an email that exists.
-pub(super) type Applied = Result<Transition, Refusal>;
+impl Ledger for Flush<'_> {
+    type Error = rusqlite::Error;
 
-/// Loads the state, asks the lifecycle, and writes what it says.
-pub(super) fn apply(
-    flush: &mut Flush<'_>,
-    id: EmailId,
-    event: &Event<'_>,
-) -> rusqlite::Result<Option<Applied>> {
-    let Some(state) = load(flush, id)? else {
-        return Ok(None);
-    };
-    apply_to(flush, id, &state, event).map(Some)
-}
+    fn now(&self) -> Timestamp {
+        Flush::now(self)
+    }
 
-/// Asks the lifecycle about a state that was just loaded, and writes what it says.
-pub(super) fn apply_to(
-    flush: &mut Flush<'_>,
-    id: EmailId,
-    state: &State,
-    event: &Event<'_>,
-) -> rusqlite::Result<Applied> {
-    let mut applied = match transition(state, event, flush.now()) {
-        Ok(applied) => applied,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    // What is answered is what is kept.
-    applied.next.next_attempt_at = applied.next.next_attempt_at.map(rounded_up);
-    if let Some(attempt) = &mut applied.attempt {
-        attempt.next_attempt_at = attempt.next_attempt_at.map(rounded_up);
+    fn state(&mut self, id: EmailId) -> rusqlite::Result<Option<State>> {
+        load(self, id)
     }
-    match event {
-        // Two writes are frequent and touch one column that few or no indexes hold.
-        Event::Gate { .. } => {
-            let sql = "UPDATE email_log SET phase = ?2 WHERE id = ?1";
-            flush
-                .prepare_cached(sql)?
-                .execute((id.0, Phase::Committing.as_str()))?;
-        }
-        Event::Renew { .. } => {
-            let sql = "UPDATE email_log SET locked_until = ?2 WHERE id = ?1";
-            flush
-                .prepare_cached(sql)?
-                .execute((id.0, applied.next.locked_until.map(micros)))?;
-        }
-        _ => update(flush, id, state.status, &applied.next)?,
-    }
-    if let Some(attempt) = &applied.attempt {
-        insert_attempt(flush, id, attempt)?;
-    }
-    recipients_follow(flush, id, event, &applied.next)?;
-    Ok(Ok(applied))
-}
 
-/// Recipients that still wait share the fate of an email that is over. The end of an attempt
-/// says where each stands by itself.
-fn recipients_follow(
-    flush: &Flush<'_>,
-    id: EmailId,
-    event: &Event<'_>,
-    next: &State,
-) -> rusqlite::Result<()> {
-    match (next.status, event) {
-        (Status::Sent, Event::Finish { .. }) => Ok(()),
-        (Status::Sent, _) | (_, Event::ResolveInPart(_)) => {
-            recipient_row::accept_waiting(flush, id)
+    fn facts(&mut self, id: EmailId) -> rusqlite::Result<Option<Facts>> {
+        self.prepare_cached(
+            "SELECT owner, message_key, priority, policy, expires_at, erased_at IS NOT NULL,
+                 (SELECT reason FROM recipient WHERE email_id = email.id AND status = 'dead'
+                  ORDER BY position LIMIT 1)
+             FROM email WHERE id = ?1",
+        )?
+        .query_row([id.0], |row| {
+            Ok(Facts {
+                owner: row.get(0)?,
+                message_key: row.get(1)?,
+                priority: named(row, 2)?,
+                policy: from_json(row, 3)?,
+                expires_at: optional_time(row, 4)?,
+                erased: row.get(5)?,
+                given_up: optional_name(row, 6)?,
+            })
+        })
+        .optional()
+    }
+
+    fn write(
+        &mut self,
+        id: EmailId,
+        before: &State,
+        event: &Event<'_>,
+        transition: &Transition,
+    ) -> rusqlite::Result<()> {
+        let next = &transition.next;
+        match event {
+            // Two writes are frequent and touch one column that few or no indexes hold.
+            Event::Gate { .. } => {
+                let sql = "UPDATE email_log SET phase = ?2 WHERE id = ?1";
+                self.prepare_cached(sql)?
+                    .execute((id.0, next.phase.as_str()))?;
+            }
+            Event::Renew { .. } => {
+                let sql = "UPDATE email_log SET locked_until = ?2 WHERE id = ?1";
+                self.prepare_cached(sql)?
+                    .execute((id.0, next.locked_until.map(micros)))?;
+            }
+            _ => update(self, id, before.status, next)?,
         }
-        (Status::Dead, _) => recipient_row::give_up_waiting(flush, id, next.dead_reason),
-        (_, Event::Replay | Event::Resolve(_)) => recipient_row::revive(flush, id),
-        _ => Ok(()),
+        if let Some(attempt) = &transition.attempt {
+            insert_attempt(self, id, attempt)?;
+        }
+        if transition.is_death(before.status) {
+            event::insert_death(self, id, next)?;
+        }
+        Ok(())
+    }
+
+    fn save_recipients(&mut self, id: EmailId, all: &[Recipient]) -> rusqlite::Result<()> {
+        recipient_row::save(self, id, all)
+    }
+
+    fn revive_recipients(&mut self, id: EmailId) -> rusqlite::Result<()> {
+        recipient_row::revive(self, id)
+    }
+
+    fn give_up_recipients(
+        &mut self,
+        id: EmailId,
+        reason: Option<DeadReason>,
+    ) -> rusqlite::Result<()> {
+        recipient_row::give_up_waiting(self, id, reason)
+    }
+
+    fn accept_recipients(&mut self, id: EmailId) -> rusqlite::Result<()> {
+        recipient_row::accept_waiting(self, id)
+    }
+
+    fn erase(&mut self, id: EmailId) -> rusqlite::Result<()> {
+        act::erase(self, id)
+    }
+
+    fn audit(
+        &mut self,
+        actor: &str,
+        action: &str,
+        subject: &str,
+        result: &str,
+    ) -> rusqlite::Result<()> {
+        act::audit(self, actor, action, subject, result)
     }
 }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use posthaste_core::port::TicketDelivery;
+use posthaste_core::port::{Route, TicketDelivery};
 use posthaste_core::status::Priority;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -144,6 +144,6 @@ pub async fn many_receivers_get_each_ticket_once(fixture: &impl BrokerFixture) {
 
 pub async fn nothing_can_be_published_and_acknowledged(fixture: &impl BrokerFixture) {
     let broker = fixture.broker();
-    assert_eq!(broker.publish(Vec::new()).await, []);
+    assert_eq!(broker.publish(Route::First, Vec::new()).await, []);
     broker.acknowledge(Vec::new()).await;
 }

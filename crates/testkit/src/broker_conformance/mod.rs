@@ -6,19 +6,28 @@
 #![allow(missing_docs, reason = "the names of cases are sentences")]
 
 pub mod delivery;
+pub mod give_back;
+pub mod notice;
 pub mod priority;
 
 use std::sync::Arc;
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
-use posthaste_core::port::{Broker, Published, Ticket};
+use posthaste_core::port::{Broker, Published, Route, Ticket};
 use posthaste_core::status::Priority;
 
 /// A new broker with empty queues for one case.
 pub trait BrokerFixture: Send + Sync {
     /// The broker. Every call gives the same one.
     fn broker(&self) -> Arc<dyn Broker>;
+
+    /// Waits until so many published tickets are where a receiver finds them. There is nothing to
+    /// wait for if that is so as soon as they are published.
+    fn arrived(&self, count: usize) -> impl Future<Output = ()> + Send {
+        let _ = count;
+        std::future::ready(())
+    }
 }
 
 /// A ticket for some email.
@@ -40,7 +49,7 @@ fn tickets(count: usize, priority: Priority) -> Vec<Ticket> {
 
 /// Publishes tickets that must find room.
 async fn publish(broker: &dyn Broker, tickets: &[Ticket]) {
-    let published = broker.publish(tickets.to_vec()).await;
+    let published = broker.publish(Route::First, tickets.to_vec()).await;
     assert_eq!(published, vec![Published::Confirmed; tickets.len()]);
 }
 
@@ -81,6 +90,16 @@ macro_rules! broker_conformance {
                 tickets_of_one_priority_keep_their_order,
                 many_receivers_get_each_ticket_once,
                 nothing_can_be_published_and_acknowledged,
+            }
+            give_back {
+                a_ticket_that_was_given_back_comes_again,
+                only_what_was_given_back_comes_again,
+                what_was_given_back_keeps_its_priority,
+                nothing_can_be_given_back,
+            }
+            notice {
+                every_notice_is_answered,
+                a_notice_is_no_ticket,
             }
             priority {
                 high_priority_goes_first,

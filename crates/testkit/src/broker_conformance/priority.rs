@@ -12,6 +12,7 @@ pub async fn high_priority_goes_first(fixture: &impl BrokerFixture) {
     for priority in [Priority::Low, Priority::Normal, Priority::High] {
         publish(&*broker, &tickets(3, priority)).await;
     }
+    fixture.arrived(9).await;
     let received = receive(&*broker, 9).await;
     let priorities: Vec<_> = received.iter().map(|ticket| ticket.priority).collect();
     assert_eq!(priorities[..3], [Priority::High; 3], "{priorities:?}");

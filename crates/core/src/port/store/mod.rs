@@ -16,6 +16,7 @@ use crate::Timestamp;
 use crate::decision::Conclusion;
 use crate::email::{EmailId, EmailRecord, NewEmail};
 use crate::lifecycle::{Refusal, State};
+use crate::port::DeadNotice;
 
 /// The way of an email through the store, in the order of its life.
 #[async_trait]
@@ -158,9 +159,25 @@ pub trait InboxStore: Send + Sync {
     async fn find_capture(&self, id: EmailId) -> StoreResult<Option<Captured>>;
 }
 
+/// Effects outside of the store: kept in the transaction of what they follow from, and told at
+/// least once, whatever was away at that moment.
+#[async_trait]
+pub trait EventStore: Send + Sync {
+    /// Takes notices that nobody has told yet, oldest first, and keeps others from them for a
+    /// while.
+    async fn take_notices(
+        &self,
+        most: usize,
+        lease: Duration,
+    ) -> StoreResult<Vec<(NoticeId, DeadNotice)>>;
+
+    /// Forgets notices that were told, and hands back those that could not be.
+    async fn settle_notices(&self, told: Vec<NoticeId>, untold: Vec<NoticeId>) -> StoreResult<()>;
+}
+
 /// A whole store.
 #[async_trait]
-pub trait Store: EmailStore + DeskStore + KeyStore + InboxStore {
+pub trait Store: EmailStore + DeskStore + KeyStore + InboxStore + EventStore {
     /// The store's time. All instants in the store are by this clock.
     fn now(&self) -> Timestamp;
 

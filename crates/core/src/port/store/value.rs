@@ -159,6 +159,9 @@ pub struct Undecided {
     pub expires_at: Option<Timestamp>,
 }
 
+/// Which notice.
+pub type NoticeId = i64;
+
 /// Who did something, for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {

@@ -1,0 +1,68 @@
+//! Queues that somebody else declared with other settings.
+
+use lapin::types::FieldTable;
+use posthaste_broker::rabbitmq::{Existing, QueueType};
+use posthaste_broker::{RabbitMqBroker, RabbitMqOptions};
+use posthaste_core::port::{Broker, Published, Route};
+use posthaste_core::status::Priority;
+use posthaste_testkit::broker_conformance::a_ticket;
+
+use crate::server::{Other, Queues, ready, started, until};
+
+/// Options that want quorum queues, where `send` is a classic one already.
+async fn mismatched(queues: &Queues, existing_queues: Existing) -> RabbitMqOptions {
+    let other = Other::connect().await;
+    other
+        .declare(&queues.names.send, FieldTable::default())
+        .await;
+    RabbitMqOptions {
+        queue_type: QueueType::Quorum,
+        existing_queues,
+        ..queues.options()
+    }
+}
+
+#[tokio::test]
+async fn a_queue_with_other_settings_is_named_and_others_work() {
+    let queues = Queues::new();
+    let options = mismatched(&queues, Existing::Check).await;
+    let broker = RabbitMqBroker::start(options).unwrap();
+    let says = |text: &str| broker.trouble().is_some_and(|said| said.contains(text));
+    until("the queue is named", || says("x-queue-type")).await;
+    until("the others work", || !says("cannot be reached")).await;
+    let trouble = broker.trouble().unwrap();
+    for part in [
+        &*queues.names.send,
+        "received 'quorum' but current is 'classic'",
+        "delete the queue, or accept existing queues as they are",
+        "emails are sent from the store meanwhile",
+    ] {
+        assert!(trouble.contains(part), "{trouble}");
+    }
+    assert_eq!(trouble.matches("x-queue-type").count(), 1, "{trouble}");
+
+    let tickets = [Priority::Normal, Priority::High].map(|p| a_ticket("one", p));
+    let published = broker.publish(Route::First, tickets.to_vec()).await;
+    assert_eq!(published, [Published::Refused, Published::Confirmed]);
+    assert_eq!(broker.receive(1).await[0].ticket, tickets[1]);
+
+    // What is advised helps.
+    Other::connect().await.delete(&queues.names.send).await;
+    ready(&broker).await;
+    let published = broker.publish(Route::First, vec![tickets[0].clone()]).await;
+    assert_eq!(published, [Published::Confirmed]);
+    assert_eq!(broker.receive(1).await[0].ticket, tickets[0]);
+    broker.close().await;
+}
+
+#[tokio::test]
+async fn a_queue_with_other_settings_can_be_accepted() {
+    let queues = Queues::new();
+    let options = mismatched(&queues, Existing::Accept).await;
+    let broker = started(options).await;
+    let ticket = a_ticket("one", Priority::Normal);
+    let published = broker.publish(Route::First, vec![ticket.clone()]).await;
+    assert_eq!(published, [Published::Confirmed]);
+    assert_eq!(broker.receive(1).await[0].ticket, ticket);
+    broker.close().await;
+}

@@ -1,0 +1,14 @@
+//! RabbitMQ through all that can happen to it: against a real server.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+//mod alarm;
+mod dead_notice;
+mod existing_queue;
+mod foreign_ticket;
+mod lost_connection;
+mod lost_queue;
+mod proxy;
+mod publishing;
+mod server;
+mod settling;

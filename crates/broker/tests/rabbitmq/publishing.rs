@@ -1,0 +1,106 @@
+//! Tickets as others see them.
+
+use posthaste_broker::rabbitmq::OptionsError;
+use posthaste_broker::{RabbitMqBroker, RabbitMqOptions};
+use posthaste_core::port::{Broker, Published, Route};
+use posthaste_core::status::Priority;
+use posthaste_testkit::broker_conformance::a_ticket;
+use serde_json::{Value, json};
+
+use crate::server::{Other, Queues, started};
+
+#[tokio::test]
+async fn a_ticket_has_the_body_and_the_id_that_were_agreed_on() {
+    let queues = Queues::new();
+    let broker = started(RabbitMqOptions {
+        consumes: false,
+        ..queues.options()
+    })
+    .await;
+    let ticket = a_ticket("order 4711", Priority::High);
+    broker.publish(Route::First, vec![ticket.clone()]).await;
+    let other = Other::connect().await;
+    let message = other.get(&queues.names.high()).await.unwrap();
+    let id = ticket.email_id.to_string();
+    let properties = &message.properties;
+    assert_eq!(properties.message_id().as_ref().unwrap().as_str(), id);
+    assert_eq!(properties.delivery_mode(), &Some(2));
+    assert_eq!(properties.expiration(), &None);
+    let content_type = properties.content_type().as_ref().unwrap();
+    assert_eq!(content_type.as_str(), "application/json");
+    let body: Value = serde_json::from_slice(&message.data).unwrap();
+    let expected = json!({
+        "email_id": id,
+        "message_key": "order 4711",
+        "queued_at": "2100-01-01T00:00:00Z",
+    });
+    assert_eq!(body, expected);
+    broker.close().await;
+}
+
+#[tokio::test]
+async fn retries_have_a_queue_of_their_own_if_there_is_one() {
+    let mut queues = Queues::new();
+    let retry = queues.names.retry.clone().unwrap();
+    let other = Other::connect().await;
+    for expected in [1, 0] {
+        let broker = started(queues.options()).await;
+        let ticket = a_ticket("retry", Priority::Normal);
+        broker.publish(Route::Retry, vec![ticket.clone()]).await;
+        let received = broker.receive(1).await;
+        assert_eq!(received[0].ticket, ticket);
+        // Not acknowledged: it is found where it came from.
+        broker.close().await;
+        other.until_count(&retry, expected).await;
+        other.until_count(&queues.names.send, 1 - expected).await;
+        other.purge(&retry).await;
+        queues.names.retry = None;
+    }
+    other.delete(&retry).await;
+}
+
+#[tokio::test]
+async fn more_tickets_than_may_be_unconfirmed_keep_their_order() {
+    let queues = Queues::new();
+    let broker = started(queues.options()).await;
+    let tickets: Vec<_> = (0..2500)
+        .map(|n| a_ticket(&n.to_string(), Priority::Normal))
+        .collect();
+    let published = broker.publish(Route::First, tickets.clone()).await;
+    assert_eq!(published, vec![Published::Confirmed; 2500]);
+    let mut received = Vec::new();
+    while received.len() < tickets.len() {
+        // What waits here is bounded although much more is there.
+        assert!(broker.waiting() <= 200);
+        let deliveries = broker.receive(100).await;
+        received.extend(deliveries.iter().map(|d| d.ticket.clone()));
+        broker.acknowledge(deliveries).await;
+    }
+    assert!(received == tickets);
+    broker.close().await;
+}
+
+#[tokio::test]
+async fn many_callers_publish_at_a_time() {
+    let queues = Queues::new();
+    let broker = started(RabbitMqOptions {
+        consumes: false,
+        ..queues.options()
+    })
+    .await;
+    let callers = (0..200).map(|n| {
+        let tickets = (0..n % 20).map(|_| a_ticket("one", Priority::Normal));
+        broker.publish(Route::First, tickets.collect())
+    });
+    let answers = futures_util::future::join_all(callers).await.concat();
+    assert_eq!(answers, vec![Published::Confirmed; 1900]);
+    let other = Other::connect().await;
+    other.until_count(&queues.names.send, 1900).await;
+    broker.close().await;
+}
+
+#[tokio::test]
+async fn options_that_make_no_sense_are_refused() {
+    let refused = RabbitMqBroker::start(RabbitMqOptions::new("http://localhost"));
+    assert_eq!(refused.err(), Some(OptionsError::Url));
+}

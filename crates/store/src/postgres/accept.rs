@@ -1,0 +1,257 @@
+//! New emails.
+
+use std::collections::{HashMap, HashSet};
+
+use deadpool_postgres::ClientWrapper;
+use posthaste_core::email::{EmailId, NewEmail};
+use posthaste_core::port::{Accepted, StoreError, StoreResult};
+use posthaste_core::status::Status;
+use tokio_postgres::{Error, Row, Statement};
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::books::Books;
+use super::error::{Trouble, corrupt};
+use super::pool::Values;
+use super::state_row::{get, named};
+use super::writer::Wants;
+use crate::ledger::{Ledger as _, rounded_up};
+
+impl PostgresStore {
+    pub(super) async fn accept_all(
+        &self,
+        emails: Vec<NewEmail>,
+        ticketed: bool,
+    ) -> StoreResult<Vec<StoreResult<Accepted>>> {
+        // Each entry stands for itself: one that fails spoils no other.
+        let accepting = emails.into_iter().map(|email| {
+            let id = email.id;
+            let wants = Wants {
+                new: Some((email, ticketed)),
+                ..Wants::default()
+            };
+            self.writer
+                .run(wants, move |books| books.accepted.get(&id).cloned())
+        });
+        let lost = || StoreError::Failed("the email was not inserted".into());
+        Ok(futures_util::future::join_all(accepting)
+            .await
+            .into_iter()
+            .map(|answer| answer.and_then(|accepted| accepted.ok_or_else(lost)))
+            .collect())
+    }
+}
+
+/// In the order of the keys, so that two transactions never wait for each other in a circle.
+const INSERT_EMAILS: &str =
+    "INSERT INTO email (id, owner, message_key, payload_hash, template, priority, envelope_from,
+         recipients, recipient_count, first_recipient, header_from, header_to, subject, metadata,
+         policy, send_at, expires_at, traceparent, created_at, size_bytes, content)
+     SELECT u.id, u.owner, u.message_key, u.payload_hash, u.template, u.priority,
+         u.envelope_from, u.recipients::jsonb, u.recipient_count, u.first_recipient,
+         u.header_from, u.header_to::json, u.subject, u.metadata::json, u.policy::json, u.send_at,
+         u.expires_at, u.traceparent, posthaste_now(), length(u.content), u.content
+     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[],
+             $7::text[], $8::text[], $9::int4[], $10::text[], $11::text[], $12::text[],
+             $13::text[], $14::text[], $15::text[], $16::timestamptz[], $17::timestamptz[],
+             $18::text[], $19::bytea[])
+         AS u (id, owner, message_key, payload_hash, template, priority, envelope_from,
+             recipients, recipient_count, first_recipient, header_from, header_to, subject,
+             metadata, policy, send_at, expires_at, traceparent, content)
+     ORDER BY u.message_key, u.owner
+     ON CONFLICT (message_key, owner) DO NOTHING RETURNING id";
+
+/// The states of those that are new. The caller publishes a ticket right after the commit for
+/// those that are due. If it cannot, it says so; if it dies before it can, the sender finds the
+/// email by this time being long ago.
+const INSERT_STATES: &str =
+    "INSERT INTO email_log (id, status, phase, attempt_number, attempt_count, budget_from,
+         max_attempts, next_attempt_at, lease_token, lost_count, unknown_count,
+         possible_duplicate, last_queued_at)
+     SELECT u.id, 'pending', 'idle', 0, 0, 0, u.max_attempts, coalesce(e.send_at, e.created_at),
+         0, 0, 0, false,
+         CASE WHEN u.ticketed AND coalesce(e.send_at, e.created_at) <= e.created_at
+              THEN e.created_at END
+     FROM unnest($1::uuid[], $2::int4[], $3::bool[]) AS u (id, max_attempts, ticketed)
+     JOIN email e ON e.id = u.id
+     ON CONFLICT (id) DO NOTHING";
+
+const EXISTING: &str = "SELECT e.message_key, e.owner, e.id, e.payload_hash, l.status
+     FROM unnest($1::text[], $2::text[]) AS u (message_key, owner)
+     JOIN email e ON e.message_key = u.message_key AND e.owner = u.owner
+     JOIN email_log l ON l.id = e.id";
+
+/// A new email, and whether a ticket follows.
+pub(super) type NewEntry = (NewEmail, bool);
+
+/// The insertion of a flush's new emails.
+pub(super) struct Insert<'a> {
+    emails: &'a [&'a NewEntry],
+    json: Vec<[String; 4]>,
+    statements: Option<(Statement, Statement)>,
+}
+
+impl<'a> Insert<'a> {
+    pub(super) async fn prepare(
+        client: &ClientWrapper,
+        emails: &'a [&'a NewEntry],
+    ) -> Result<Self, Trouble> {
+        let statements = if emails.is_empty() {
+            None
+        } else {
+            let emails = client.prepare_cached(INSERT_EMAILS).await?;
+            Some((emails, client.prepare_cached(INSERT_STATES).await?))
+        };
+        let json = emails
+            .iter()
+            .map(|(email, _)| {
+                Ok([
+                    json(&email.envelope.recipients)?,
+                    json(&email.summary.to)?,
+                    json(&email.metadata)?,
+                    json(&email.policy)?,
+                ])
+            })
+            .collect::<StoreResult<_>>()?;
+        Ok(Self {
+            emails,
+            json,
+            statements,
+        })
+    }
+
+    /// Sends both statements and gives the ids of those that are new.
+    pub(super) async fn run(&self, client: &ClientWrapper) -> Result<Vec<Row>, Error> {
+        let Some((insert_emails, insert_states)) = &self.statements else {
+            return Ok(Vec::new());
+        };
+        fn column<'a, T>(emails: &'a [&'a NewEntry], of: impl Fn(&'a NewEmail) -> T) -> Vec<T> {
+            emails.iter().map(|(email, _)| of(email)).collect()
+        }
+        let all = self.emails;
+        let written = |at: usize| -> Vec<&str> { self.json.iter().map(|j| &*j[at]).collect() };
+        let ids: Vec<Uuid> = column(all, |e| e.id.0);
+        let count = |e: &NewEmail| i32::try_from(e.envelope.recipients.len()).unwrap_or(i32::MAX);
+        let first = |e: &NewEmail| {
+            let first = e.envelope.recipients.first();
+            first
+                .map(posthaste_core::address::Address::folded)
+                .unwrap_or_default()
+        };
+        let budget = |e: &NewEmail| {
+            e.max_attempts
+                .map(|most| i32::try_from(most).unwrap_or(i32::MAX))
+        };
+        let ticketed: Vec<bool> = all.iter().map(|(_, ticketed)| *ticketed).collect();
+        let (owners, keys) = (column(all, |e| &*e.owner), column(all, |e| &*e.message_key));
+        let hashes = column(all, |e| e.payload_hash.as_slice());
+        let templates = column(all, |e| e.template.as_deref());
+        let priorities = column(all, |e| e.priority.as_str());
+        let senders = column(all, |e| e.envelope.from.as_str());
+        let (counts, firsts) = (column(all, count), column(all, first));
+        let headers = column(all, |e| &*e.summary.from);
+        let subjects = column(all, |e| &*e.summary.subject);
+        let send_at = column(all, |e| e.send_at.map(rounded_up));
+        let expires_at = column(all, |e| e.expires_at);
+        let traces = column(all, |e| e.traceparent.as_deref());
+        let contents = column(all, |e| &e.content[..]);
+        let budgets = column(all, budget);
+        let (recipients, to, metadata, policies) = (written(0), written(1), written(2), written(3));
+        let emails: Values<'_> = &[
+            &ids,
+            &owners,
+            &keys,
+            &hashes,
+            &templates,
+            &priorities,
+            &senders,
+            &recipients,
+            &counts,
+            &firsts,
+            &headers,
+            &to,
+            &subjects,
+            &metadata,
+            &policies,
+            &send_at,
+            &expires_at,
+            &traces,
+            &contents,
+        ];
+        let states: Values<'_> = &[&ids, &budgets, &ticketed];
+        let (inserted, stated) = tokio::join!(
+            biased;
+            client.query(insert_emails, emails),
+            client.execute(insert_states, states),
+        );
+        let inserted = inserted?;
+        stated?;
+        Ok(inserted)
+    }
+
+    /// Says of each what became of it.
+    pub(super) async fn finish(
+        self,
+        client: &ClientWrapper,
+        books: &mut Books,
+        inserted: Vec<Row>,
+    ) -> Result<(), Trouble> {
+        if self.emails.is_empty() {
+            return Ok(());
+        }
+        let new: HashSet<EmailId> = inserted
+            .iter()
+            .map(|row| get(row, 0).map(EmailId))
+            .collect::<StoreResult<_>>()?;
+        books.count(
+            None,
+            Some(Status::Pending),
+            i64::try_from(new.len()).unwrap_or(i64::MAX),
+        );
+        let now = books.now();
+        let (created, replayed): (Vec<&NewEntry>, Vec<&NewEntry>) = self
+            .emails
+            .iter()
+            .copied()
+            .partition(|(email, _)| new.contains(&email.id));
+        for (email, ticketed) in created {
+            books.accepted.insert(email.id, Accepted::Created);
+            books.concerns_schedulers |= !ticketed || email.send_at.is_some_and(|at| at > now);
+        }
+        if replayed.is_empty() {
+            return Ok(());
+        }
+        let existing = existing(client, &replayed).await?;
+        for (email, _) in replayed {
+            let key = (email.message_key.clone(), email.owner.clone());
+            if let Some((id, hash, status)) = existing.get(&key) {
+                let accepted = if *hash == email.payload_hash {
+                    Accepted::Replayed(*id, *status)
+                } else {
+                    Accepted::KeyConflict(*id)
+                };
+                books.accepted.insert(email.id, accepted);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Emails by key and owner: id, payload hash and status.
+type Existing = HashMap<(String, String), (EmailId, Vec<u8>, Status)>;
+
+async fn existing(client: &ClientWrapper, replayed: &[&NewEntry]) -> Result<Existing, Trouble> {
+    let keys: Vec<&str> = replayed.iter().map(|(e, _)| &*e.message_key).collect();
+    let owners: Vec<&str> = replayed.iter().map(|(e, _)| &*e.owner).collect();
+    let statement = client.prepare_cached(EXISTING).await?;
+    let rows = client.query(&statement, &[&keys, &owners]).await?;
+    let read = |row: &Row| -> StoreResult<_> {
+        let value = (EmailId(get(row, 2)?), get(row, 3)?, named(row, 4)?);
+        Ok(((get(row, 0)?, get(row, 1)?), value))
+    };
+    Ok(rows.iter().map(read).collect::<StoreResult<_>>()?)
+}
+
+fn json<T: serde::Serialize + ?Sized>(value: &T) -> StoreResult<String> {
+    serde_json::to_string(value).map_err(corrupt)
+}

@@ -1,0 +1,194 @@
+//! One attempt: begin, renew, gate, finish, release.
+
+use std::time::Duration;
+
+use posthaste_core::Timestamp;
+use posthaste_core::email::EmailId;
+use posthaste_core::lifecycle::{Event, Refusal, State};
+use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult};
+
+use super::PostgresStore;
+use super::books::Books;
+use super::claim::Candidates;
+use super::writer::Wants;
+use crate::ledger::{self, Ledger as _};
+
+/// What `begin` says before the content is read.
+type Opened = Result<State, Option<Refusal>>;
+
+impl PostgresStore {
+    pub(super) async fn begin_all(
+        &self,
+        ids: Vec<EmailId>,
+        worker: &str,
+        lease: Duration,
+    ) -> StoreResult<Vec<Begun>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (worker, asked) = (worker.to_owned(), ids.clone());
+        let begin = move |books: &mut Books| -> (Vec<(EmailId, Opened)>, Timestamp) {
+            let event = Event::Begin {
+                worker: &worker,
+                lease,
+            };
+            let opened = asked.iter().map(|id| {
+                let Ok(applied) = ledger::apply(books, *id, &event);
+                let opened = match applied {
+                    Some(Ok(applied)) => Ok(applied.next),
+                    Some(Err(refusal)) => Err(Some(refusal)),
+                    None => Err(None),
+                };
+                (*id, opened)
+            });
+            (opened.collect(), books.now())
+        };
+        let (opened, now) = self.writer.run(Wants::states(ids), begin).await?;
+        let begun = opened
+            .iter()
+            .filter_map(|(id, opened)| Some((*id, opened.clone().ok()?)));
+        let mut started = self
+            .started_or_released(begun.collect(), now)
+            .await?
+            .into_iter();
+        Ok(opened
+            .into_iter()
+            .map(|(_, opened)| match opened {
+                Ok(_) => started
+                    .next()
+                    .map_or(Begun::NotFound, |started| Begun::Started(Box::new(started))),
+                Err(Some(refusal)) => Begun::Refused(refusal),
+                Err(None) => Begun::NotFound,
+            })
+            .collect())
+    }
+
+    /// What a sender needs of emails whose attempts began. If it cannot be read, the emails are
+    /// handed back: nobody would hold their leases.
+    async fn started_or_released(
+        &self,
+        begun: Vec<(EmailId, State)>,
+        now: Timestamp,
+    ) -> StoreResult<Vec<Started>> {
+        if begun.is_empty() {
+            return Ok(Vec::new());
+        }
+        let leases: Vec<Lease> = begun
+            .iter()
+            .map(|(id, state)| Lease {
+                id: *id,
+                token: state.lease_token,
+            })
+            .collect();
+        let read = self.read_started(begun, now).await;
+        if read.is_err() {
+            self.release_all(leases).await?;
+        }
+        read
+    }
+
+    pub(super) async fn begin_without_ticket(
+        &self,
+        most: usize,
+        queued_before: Timestamp,
+        worker: &str,
+        lease: Duration,
+        budgets: &Budgets,
+    ) -> StoreResult<Vec<Started>> {
+        let candidates = Candidates {
+            queries: &UNTICKETED,
+            before: Some(queued_before),
+            most,
+        };
+        let (opened, now) = self
+            .claim(candidates, |books, ids| {
+                let open = |id: &EmailId| {
+                    let Ok(begun) =
+                        ledger::begin_unticketed(books, *id, queued_before, worker, lease, budgets);
+                    begun.map(|state| (*id, state))
+                };
+                ids.iter().filter_map(open).collect()
+            })
+            .await?;
+        self.started_or_released(opened, now).await
+    }
+
+    pub(super) async fn prepare_one(&self, lease: Lease) -> StoreResult<bool> {
+        let prepared = self
+            .apply_to_leases(vec![lease], |token| Event::Prepare { token })
+            .await?;
+        Ok(prepared == [true])
+    }
+
+    pub(super) async fn renew_all(
+        &self,
+        leases: Vec<Lease>,
+        lease: Duration,
+    ) -> StoreResult<Vec<bool>> {
+        self.apply_to_leases(leases, move |token| Event::Renew { token, lease })
+            .await
+    }
+
+    pub(super) async fn pass_gate_all(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>> {
+        self.apply_to_leases(leases, |token| Event::Gate { token })
+            .await
+    }
+
+    pub(super) async fn release_all(&self, leases: Vec<Lease>) -> StoreResult<()> {
+        self.apply_to_leases(leases, |token| Event::Release { token })
+            .await
+            .map(drop)
+    }
+
+    async fn apply_to_leases<F>(&self, leases: Vec<Lease>, event: F) -> StoreResult<Vec<bool>>
+    where
+        F: Fn(i64) -> Event<'static> + Send + 'static,
+    {
+        let wants = Wants::states(leases.iter().map(|held| held.id).collect());
+        self.writer
+            .run(wants, move |books| {
+                leases
+                    .iter()
+                    .map(|held| {
+                        let Ok(applied) = ledger::apply(books, held.id, &event(held.token));
+                        matches!(applied, Some(Ok(_)))
+                    })
+                    .collect()
+            })
+            .await
+    }
+
+    pub(super) async fn finish_all(
+        &self,
+        finishes: Vec<Finish>,
+    ) -> StoreResult<Vec<Result<State, Refusal>>> {
+        let wants = Wants::states(finishes.iter().map(|finish| finish.lease.id).collect());
+        self.writer
+            .run(wants, move |books| {
+                finishes
+                    .iter()
+                    .map(|finish| {
+                        let Ok(finished) = ledger::finish(books, finish);
+                        finished
+                    })
+                    .collect()
+            })
+            .await
+    }
+}
+
+/// Emails that wait without a ticket, in the order in which they are looked for. `$1` is how
+/// many, `$2` the time before which a ticket is taken for lost.
+pub(super) const UNTICKETED: [&str; 4] = [
+    // Never queued, and due by now.
+    "l.status = 'pending' AND l.last_queued_at IS NULL AND l.next_attempt_at <= posthaste_now()
+         AND ($2::timestamptz IS NOT NULL)",
+    // Queued long ago. A ticket is published when an email is due or later, so whatever was
+    // queued before a moment was due before it: the index range is as small as the answer.
+    "l.status = 'pending' AND l.next_attempt_at < $2 AND l.last_queued_at < $2",
+    // The same after a failure. One that a scheduler holds has its ticket under way.
+    "l.status = 'retry_queued' AND l.next_attempt_at < $2 AND l.locked_until IS NULL
+         AND (l.last_queued_at < $2 OR l.last_queued_at IS NULL)",
+    // Due long ago, and no scheduler came.
+    "l.status = 'failed' AND l.next_attempt_at < $2 AND l.next_attempt_at <= posthaste_now()",
+];

@@ -1,0 +1,103 @@
+//! Takes rows that wait, each once, however many instances ask: candidates are found by a small
+//! partial index and locked, those that another instance holds are skipped, and the lifecycle
+//! decides about each with the row in its present state.
+
+use std::time::Instant;
+
+use deadpool_postgres::ClientWrapper;
+use posthaste_core::Timestamp;
+use posthaste_core::email::EmailId;
+use posthaste_core::port::StoreResult;
+use tokio_postgres::types::ToSql;
+
+use super::PostgresStore;
+use super::books::{Books, FACT_COLUMNS, Pipeline};
+use super::error::Trouble;
+use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
+use crate::ledger::Ledger as _;
+
+/// Which rows are to be taken.
+pub(super) struct Candidates<'a> {
+    /// Conditions, one after the other until there are enough.
+    pub(super) queries: &'a [&'static str],
+    /// The value of `$2`, if the conditions have one.
+    pub(super) before: Option<Timestamp>,
+    /// How many.
+    pub(super) most: usize,
+}
+
+/// The whole query for a condition.
+pub(super) fn query(condition: &str) -> String {
+    let order = if condition.contains("l.locked_until <=") {
+        "l.locked_until"
+    } else {
+        "l.next_attempt_at"
+    };
+    format!(
+        "SELECT {STATE_COLUMNS}, l.id, {FACT_COLUMNS}
+         FROM email_log l JOIN email e ON e.id = l.id
+         WHERE {condition} ORDER BY {order} LIMIT $1 FOR UPDATE OF l SKIP LOCKED"
+    )
+}
+
+impl PostgresStore {
+    /// Takes candidates and lets `decide` make something of them, in one transaction.
+    pub(super) async fn claim<T>(
+        &self,
+        candidates: Candidates<'_>,
+        decide: impl FnOnce(&mut Books, &[EmailId]) -> T,
+    ) -> StoreResult<(T, Timestamp)> {
+        let taken = self.pool.run(async |client: &ClientWrapper| {
+            let asked = Instant::now();
+            client.batch_execute("BEGIN").await?;
+            let now = client.prepare_cached("SELECT posthaste_now()").await?;
+            let now: Timestamp = client.query_one(&now, &[]).await?.get(0);
+            self.clock.learn(now, asked);
+            let mut books = Books::new(now);
+            let ids = lock(client, &mut books, &candidates).await?;
+            let done = decide(&mut books, &ids);
+            let mut pipeline = Pipeline::new(client);
+            books.write_back(&mut pipeline, self.slot).await?;
+            pipeline.commit();
+            pipeline.finish().await?;
+            if books.concerns_schedulers {
+                self.bell.ring();
+            }
+            Ok::<_, Trouble>((done, books.now()))
+        });
+        Ok(taken.await?)
+    }
+}
+
+async fn lock(
+    client: &ClientWrapper,
+    books: &mut Books,
+    candidates: &Candidates<'_>,
+) -> Result<Vec<EmailId>, Trouble> {
+    let mut ids = Vec::new();
+    for condition in candidates.queries {
+        let left = i64::try_from(candidates.most - ids.len()).unwrap_or(i64::MAX);
+        if left == 0 {
+            break;
+        }
+        let statement = client.prepare_cached(&query(condition)).await?;
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&left];
+        values.extend(
+            candidates
+                .before
+                .as_ref()
+                .map(|at| at as &(dyn ToSql + Sync)),
+        );
+        for row in client.query(&statement, &values).await? {
+            let id = books.read_state(&row, STATE_WIDTH)?;
+            books.read_facts(&row, id, STATE_WIDTH + 1)?;
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+/// Whether a query found anything at all.
+pub(super) fn any(rows: &[tokio_postgres::Row]) -> StoreResult<bool> {
+    rows.first().map_or(Ok(false), |row| get(row, 0))
+}

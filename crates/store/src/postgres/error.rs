@@ -1,0 +1,116 @@
+//! PostgreSQL's errors in the words of the port.
+
+use posthaste_core::port::StoreError;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+/// What an error means for the work that met it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// The connection is gone, or the server is stopping or starting.
+    Away,
+    /// Others stood in the way: doing it again helps.
+    Conflict,
+    /// It waited too long for a lock that someone holds.
+    Locked,
+    /// The disk is full or cannot be written.
+    CannotWrite,
+    /// One of the values is not possible.
+    Refused,
+}
+
+fn meaning(error: &Error) -> Meaning {
+    let Some(state) = error.code() else {
+        // No word from the server: the connection broke, or a value could not be sent at all.
+        let cannot_be_sent = !error.is_closed()
+            && std::error::Error::source(error)
+                .is_some_and(|source| source.downcast_ref::<std::io::Error>().is_none());
+        return if cannot_be_sent {
+            Meaning::Refused
+        } else {
+            Meaning::Away
+        };
+    };
+    match *state {
+        SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE => Meaning::Conflict,
+        SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => Meaning::Locked,
+        SqlState::READ_ONLY_SQL_TRANSACTION => Meaning::Away,
+        _ => match &state.code()[..2] {
+            // Connection exceptions, operator intervention, too many connections.
+            "08" | "57" => Meaning::Away,
+            "53" if *state == SqlState::DISK_FULL => Meaning::CannotWrite,
+            "53" => Meaning::Away,
+            "58" => Meaning::CannotWrite,
+            _ => Meaning::Refused,
+        },
+    }
+}
+
+pub(super) fn store_error(error: Error) -> StoreError {
+    let text = described(&error);
+    match meaning(&error) {
+        Meaning::Away | Meaning::Conflict | Meaning::Locked => StoreError::Unavailable(text),
+        Meaning::CannotWrite => StoreError::CannotWrite(text),
+        Meaning::Refused => StoreError::Failed(text),
+    }
+}
+
+/// Why work on a connection failed.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The database said so, or the connection broke.
+    Database(Error),
+    /// An answer could not be understood, or none came.
+    Store(StoreError),
+}
+
+impl Trouble {
+    pub(super) fn meaning(&self) -> Meaning {
+        match self {
+            Self::Database(error) => meaning(error),
+            Self::Store(StoreError::Unavailable(_)) => Meaning::Away,
+            Self::Store(StoreError::CannotWrite(_)) => Meaning::CannotWrite,
+            Self::Store(StoreError::Failed(_)) => Meaning::Refused,
+        }
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Database(error) => store_error(error),
+            Trouble::Store(error) => error,
+        }
+    }
+}
+
+/// The server's own words, or the causes one after the other: the library's summary leaves both out.
+fn described(error: &Error) -> String {
+    if let Some(answer) = error.as_db_error() {
+        return format!("{} ({})", answer.message(), answer.code().code());
+    }
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// A value that could not be read back as what it was written.
+pub(super) fn corrupt(what: impl std::fmt::Display) -> StoreError {
+    StoreError::Failed(format!("unreadable value: {what}"))
+}

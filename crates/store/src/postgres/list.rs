@@ -1,0 +1,264 @@
+//! Reading emails.
+//!
+//! The state is read first and what hangs on it (recipients, attempts) after: if something
+//! happens in between, they are newer than the state, never older.
+
+use bytes::Bytes;
+use posthaste_core::Timestamp;
+use posthaste_core::attempt::AttemptRecord;
+use posthaste_core::email::{EmailId, EmailRecord};
+use posthaste_core::port::{DeadGroup, EmailFilter, StoreResult};
+use posthaste_core::status::Status;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::email_row::{record_columns, record_of};
+use super::error::corrupt;
+use super::pool::Pool;
+use super::state_row::{get, named, unsigned};
+use super::{PostgresStore, recipient_row};
+
+/// A value to be bound.
+type Value = Box<dyn ToSql + Sync + Send>;
+
+/// The index of subjects knows this many characters of each.
+const SUBJECT_INDEXED: usize = 200;
+
+impl PostgresStore {
+    pub(super) async fn find_email(&self, id: EmailId) -> StoreResult<Option<EmailRecord>> {
+        let columns = record_columns();
+        let sql = format!(
+            "SELECT {columns} FROM email e JOIN email_log l ON l.id = e.id WHERE e.id = $1"
+        );
+        let rows = self.desk.query(&sql, &[&id.0]).await?;
+        let Some(mut record) = records_of(&self.desk, &rows).await?.pop() else {
+            return Ok(None);
+        };
+        record.attempts = self.attempts_of(id).await?;
+        Ok(Some(record))
+    }
+
+    /// Every attempt of an email in order.
+    async fn attempts_of(&self, id: EmailId) -> StoreResult<Vec<AttemptRecord>> {
+        let rows = self
+            .desk
+            .query(
+                "SELECT number, started_at, finished_at, outcome, error_class, error, reply,
+                     transport, worker, budget, next_attempt_at
+                 FROM email_attempt WHERE email_id = $1 ORDER BY number",
+                &[&id.0],
+            )
+            .await?;
+        rows.iter().map(attempt_of).collect()
+    }
+
+    pub(super) async fn content_of(&self, id: EmailId) -> StoreResult<Option<Bytes>> {
+        let sql = "SELECT content FROM email WHERE id = $1";
+        let rows = self.desk.query(sql, &[&id.0]).await?;
+        rows.first()
+            .map(|row| Ok(Bytes::copy_from_slice(get(row, 0)?)))
+            .transpose()
+    }
+
+    pub(super) async fn list_emails(&self, filter: &EmailFilter) -> StoreResult<Vec<EmailRecord>> {
+        if cannot_match(filter) {
+            return Ok(Vec::new());
+        }
+        let (sql, values) = list_query(filter);
+        let values: Vec<&(dyn ToSql + Sync)> = values
+            .iter()
+            .map(|value| &**value as &(dyn ToSql + Sync))
+            .collect();
+        let rows = self.desk.query(&sql, &values).await?;
+        records_of(&self.desk, &rows).await
+    }
+
+    pub(super) async fn groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>> {
+        if owner.is_some_and(has_nul) {
+            return Ok(Vec::new());
+        }
+        let rows = self
+            .desk
+            .query(
+                // The newest of a group is looked up at the end, so that not all errors are
+                // gathered only to show one.
+                "SELECT dead.fingerprint, dead.number, dead.first_seen, dead.last_seen,
+                     coalesce(l.last_error, l.dead_reason)
+                 FROM (
+                     SELECT coalesce(d.fingerprint, d.dead_reason) AS fingerprint,
+                         count(*) AS number, min(d.finished_at) AS first_seen,
+                         max(d.finished_at) AS last_seen,
+                         (array_agg(d.id ORDER BY d.finished_at DESC))[1] AS newest
+                     FROM email_log d
+                     WHERE d.status = 'dead' AND ($1::text IS NULL
+                         OR (SELECT e.owner FROM email e WHERE e.id = d.id) = $1)
+                     GROUP BY 1 ORDER BY number DESC, last_seen DESC LIMIT 1000
+                 ) AS dead
+                 JOIN email_log l ON l.id = dead.newest
+                 ORDER BY dead.number DESC, dead.last_seen DESC",
+                &[&owner],
+            )
+            .await?;
+        rows.iter().map(group_of).collect()
+    }
+}
+
+async fn records_of(pool: &Pool, rows: &[Row]) -> StoreResult<Vec<EmailRecord>> {
+    let mut records = rows
+        .iter()
+        .map(record_of)
+        .collect::<StoreResult<Vec<EmailRecord>>>()?;
+    let recipients = records
+        .iter_mut()
+        .map(|record| (record.id, &mut record.recipients));
+    recipient_row::tell_apart(pool, recipients).await?;
+    Ok(records)
+}
+
+fn attempt_of(row: &Row) -> StoreResult<AttemptRecord> {
+    Ok(AttemptRecord {
+        number: unsigned(row, 0)?,
+        started_at: get(row, 1)?,
+        finished_at: get(row, 2)?,
+        outcome: named(row, 3)?,
+        error_class: get(row, 4)?,
+        error: get(row, 5)?,
+        reply: get(row, 6)?,
+        transport: get(row, 7)?,
+        worker: get(row, 8)?,
+        budget: get::<Option<i32>>(row, 9)?
+            .map(u32::try_from)
+            .transpose()
+            .map_err(corrupt)?,
+        next_attempt_at: get(row, 10)?,
+    })
+}
+
+fn group_of(row: &Row) -> StoreResult<DeadGroup> {
+    Ok(DeadGroup {
+        fingerprint: get(row, 0)?,
+        count: u64::try_from(get::<i64>(row, 1)?).map_err(corrupt)?,
+        first_seen: get(row, 2)?,
+        last_seen: get(row, 3)?,
+        sample: get(row, 4)?,
+    })
+}
+
+/// PostgreSQL keeps no text with a NUL, and cannot even be asked for one.
+pub(super) fn has_nul(text: &str) -> bool {
+    text.contains('\0')
+}
+
+fn cannot_match(filter: &EmailFilter) -> bool {
+    [
+        &filter.owner,
+        &filter.template,
+        &filter.to,
+        &filter.q,
+        &filter.fingerprint,
+    ]
+    .into_iter()
+    .flatten()
+    .any(|text| has_nul(text))
+}
+
+/// The query for a filter. The text is put together from fixed pieces; values are always bound.
+fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
+    let mut conditions = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    let mut bind = |value: Value| {
+        values.push(value);
+        format!("${}", values.len())
+    };
+    conditions.extend(in_status(&filter.statuses));
+    if let Some(owner) = &filter.owner {
+        conditions.push(format!("e.owner = {}", bind(Box::new(owner.clone()))));
+    }
+    if let Some(template) = &filter.template {
+        conditions.push(format!("e.template = {}", bind(Box::new(template.clone()))));
+    }
+    if let Some(fingerprint) = &filter.fingerprint {
+        let place = bind(Box::new(fingerprint.clone()));
+        conditions.push(format!(
+            "l.dead_reason IS NOT NULL AND coalesce(l.fingerprint, l.dead_reason) = {place}"
+        ));
+    }
+    if let Some(since) = filter.since {
+        // Nothing is older than this, and the database knows fewer years than we do.
+        let since = since.max(Timestamp::UNIX_EPOCH);
+        conditions.push(format!("e.created_at >= {}", bind(Box::new(since))));
+    }
+    if let Some(after) = filter.after {
+        conditions.push(format!("l.id < {}", bind(Box::new(after.0))));
+    }
+    if let Some(to) = &filter.to {
+        let place = bind(Box::new(to.to_lowercase()));
+        conditions.push(format!("l.id IN ({})", sent_to(&place)));
+    }
+    if let Some(q) = &filter.q {
+        conditions.push(search(q, &mut bind));
+    }
+    let conditions = if conditions.is_empty() {
+        "true".to_owned()
+    } else {
+        conditions.join(" AND ")
+    };
+    let limit = bind(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
+    let columns = record_columns();
+    let sql = format!(
+        "SELECT {columns} FROM email_log l JOIN email e ON e.id = l.id
+         WHERE {conditions} ORDER BY l.id DESC LIMIT {limit}"
+    );
+    (sql, values)
+}
+
+/// States stand in the text, so that PostgreSQL sees which partial index holds them; each once
+/// and in a fixed order, so that the same filter is the same statement.
+fn in_status(statuses: &[Status]) -> Option<String> {
+    let names: Vec<_> = Status::ALL
+        .iter()
+        .filter(|status| statuses.contains(status))
+        .map(|status| format!("'{status}'"))
+        .collect();
+    (!names.is_empty()).then(|| format!("l.status IN ({})", names.join(", ")))
+}
+
+/// The ids of emails to an address. The list of addresses is folded as a whole: to the planner
+/// that is one condition that few rows fulfil, which a subquery per row is not.
+fn sent_to(place: &str) -> String {
+    format!(
+        "SELECT id FROM email WHERE first_recipient = {place}
+         UNION ALL
+         SELECT id FROM email WHERE recipient_count > 1 AND lower(recipients::text)::jsonb ? {place}"
+    )
+}
+
+/// An id, a key, an exact address or the start of a subject.
+fn search(q: &str, bind: &mut impl FnMut(Value) -> String) -> String {
+    let key = bind(Box::new(q.to_owned()));
+    let by_key = format!("SELECT id FROM email WHERE message_key = {key}");
+    if let Ok(id) = q.trim().parse::<EmailId>() {
+        let place = bind(Box::new(id.0));
+        return format!("l.id IN (SELECT {place}::uuid UNION ALL {by_key})");
+    }
+    // The start of a subject as a range, which the index serves, and then all of it. Folded like
+    // the index: ASCII letters only.
+    let folded = q.to_ascii_lowercase();
+    let from: String = folded.chars().take(SUBJECT_INDEXED).collect();
+    let to = bind(Box::new(format!("{from}\u{10ffff}")));
+    let from = bind(Box::new(from));
+    let start = bind(Box::new(folded));
+    let mut ids = format!(
+        "{by_key}
+         UNION ALL
+         SELECT id FROM email
+         WHERE left(lower(subject COLLATE \"C\"), {SUBJECT_INDEXED}) >= {from}
+           AND left(lower(subject COLLATE \"C\"), {SUBJECT_INDEXED}) < {to}
+           AND starts_with(lower(subject COLLATE \"C\"), {start})"
+    );
+    if q.contains('@') {
+        let address = bind(Box::new(q.to_lowercase()));
+        ids = format!("{ids} UNION ALL {}", sent_to(&address));
+    }
+    format!("l.id IN ({ids})")
+}

@@ -1,0 +1,181 @@
+//! PostgreSQL: for production, with any number of instances.
+//!
+//! Writes are gathered: whatever comes in while a transaction is under way shares the next one.
+//! A flush locks its rows in the order of their ids, asks the lifecycle about each, and writes
+//! everything with one statement per table. Time is the database's.
+
+mod accept;
+mod act;
+mod attempt;
+mod books;
+mod claim;
+mod clock;
+mod email_row;
+mod error;
+mod event;
+mod inbox;
+mod key;
+mod list;
+mod listener;
+mod migration;
+mod pool;
+mod port;
+mod prune;
+mod recipient_row;
+mod rescue;
+mod schedule;
+mod state_row;
+mod statistics;
+mod verify;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste_core::Timestamp;
+use posthaste_core::port::{Store, StoreError, StoreResult};
+use tokio::task::AbortHandle;
+use tokio_postgres::Client;
+
+use self::clock::DatabaseClock;
+use self::error::store_error;
+use self::listener::Bell;
+use self::pool::{Connector, Pool};
+use self::writer::{Wants, Writer};
+
+/// How a PostgreSQL store is opened.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    /// `postgresql://user:password@host:port/database`. The tables are in the first schema of the
+    /// search path; `?options=-csearch_path%3Dposthaste` chooses another.
+    pub url: String,
+    /// How many connections are shared for reading and claiming.
+    pub connections: usize,
+    /// How many further connections write at the same time.
+    pub writers: usize,
+    /// How long an operation may take before it is given up.
+    pub deadline: Duration,
+    /// Microseconds that tests add to the database's time.
+    #[doc(hidden)]
+    pub clock_offset: Arc<AtomicI64>,
+}
+
+impl PostgresOptions {
+    /// The defaults for a database.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            connections: 8,
+            writers: 2,
+            deadline: Duration::from_secs(10),
+            clock_offset: Arc::default(),
+        }
+    }
+}
+
+/// The oldest server that is supported, as it numbers itself.
+const OLDEST_SERVER: i32 = 140_000;
+
+/// Emails in a PostgreSQL database.
+pub struct PostgresStore {
+    writer: Writer,
+    /// For claims, and for what delivery reads.
+    pool: Pool,
+    /// For what people and programs ask, which may take long and must not hold up delivery.
+    desk: Pool,
+    clock: Arc<DatabaseClock>,
+    bell: Arc<Bell>,
+    listener: AbortHandle,
+    /// Where claims are counted.
+    slot: i32,
+}
+
+impl PostgresStore {
+    /// Connects and brings the schema up to date. Several instances may do this at once.
+    pub async fn open(options: PostgresOptions) -> StoreResult<Self> {
+        let connector = Connector::new(&options)?;
+        let (mut client, _) = connector.connect_to_listen().await?;
+        check_version(&client).await?;
+        migration::migrate(&mut client).await?;
+        let row = client
+            .query_one("SELECT posthaste_now(), current_schema()::text", &[])
+            .await
+            .map_err(store_error)?;
+        let clock = Arc::new(DatabaseClock::new(row.get(0)));
+        let bell = Arc::new(Bell::default());
+        let listening = listener::run(connector.clone(), row.get(1), Arc::clone(&bell));
+        let by_index = connector.by_index_only();
+        let writer = Writer::start(
+            Pool::new(by_index.clone(), options.writers)?,
+            options.writers,
+            Arc::clone(&clock),
+            Arc::clone(&bell),
+            options.deadline,
+        );
+        let shared = options.connections.max(2);
+        Ok(Self {
+            writer,
+            pool: Pool::new(by_index, shared - shared / 2)?,
+            desk: Pool::new(connector, shared / 2)?,
+            clock,
+            bell,
+            listener: tokio::spawn(listening).abort_handle(),
+            slot: writer::slot(),
+        })
+    }
+
+    /// The queries that must not become slower as sent emails pile up, for a test that asks
+    /// PostgreSQL how it would answer them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn hot_queries() -> Vec<String> {
+        let claims = [
+            &schedule::DUE[..],
+            &attempt::UNTICKETED[..],
+            &rescue::EXPIRED[..],
+        ];
+        let mut queries: Vec<String> = claims.concat().into_iter().map(claim::query).collect();
+        let single = [schedule::NEXT_DUE, rescue::ANY_EXPIRED, statistics::WAITING];
+        queries.extend(single.map(str::to_owned));
+        queries.push(rescue::undecided_query());
+        queries
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+async fn check_version(client: &Client) -> StoreResult<()> {
+    let sql =
+        "SELECT current_setting('server_version_num')::int4, current_setting('server_version')";
+    let row = client.query_one(sql, &[]).await.map_err(store_error)?;
+    let (number, name): (i32, String) = (row.get(0), row.get(1));
+    if number < OLDEST_SERVER {
+        return Err(StoreError::Failed(format!(
+            "the server is PostgreSQL {name}; at least version 14 is needed"
+        )));
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn changed(&self) {
+        self.bell.heard().await;
+    }
+
+    async fn check(&self) -> StoreResult<()> {
+        // Through the writer: a store that can be read but not written is not well.
+        self.writer.run(Wants::default(), |_| ()).await
+    }
+}

@@ -1,0 +1,80 @@
+//! What workers left behind: expired leases, and emails of unknown fate.
+
+use posthaste_core::decision::Conclusion;
+use posthaste_core::email::EmailId;
+use posthaste_core::lifecycle::Event;
+use posthaste_core::port::{Rescued, StoreResult, Undecided};
+
+use super::PostgresStore;
+use super::claim::{Candidates, any};
+use super::error::corrupt;
+use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get, state_of};
+use super::writer::Wants;
+use crate::ledger;
+
+/// Expired leases.
+pub(super) const EXPIRED: [&str; 1] = ["l.locked_until <= posthaste_now()"];
+
+/// Whether there are any.
+pub(super) const ANY_EXPIRED: &str =
+    "SELECT EXISTS (SELECT 1 FROM email_log l WHERE l.locked_until <= posthaste_now())";
+
+/// Emails of unknown fate about which their policies have not decided.
+pub(super) fn undecided_query() -> String {
+    format!(
+        "SELECT {STATE_COLUMNS}, e.id, e.policy::text, e.expires_at
+         FROM email_log l JOIN email e ON e.id = l.id
+         WHERE l.status = 'unknown' AND l.next_attempt_at IS NOT NULL LIMIT $1"
+    )
+}
+
+impl PostgresStore {
+    pub(super) async fn rescue_expired(&self, most: usize) -> StoreResult<Vec<Rescued>> {
+        // Most of the time there is nothing.
+        if !any(&self.pool.query(ANY_EXPIRED, &[]).await?)? {
+            return Ok(Vec::new());
+        }
+        let candidates = Candidates {
+            queries: &EXPIRED,
+            before: None,
+            most,
+        };
+        let rescued = self.claim(candidates, |books, ids| {
+            let rescue = |id: &EmailId| {
+                let Ok(rescued) = ledger::rescue(books, *id);
+                rescued
+            };
+            ids.iter().filter_map(rescue).collect()
+        });
+        rescued.await.map(|(rescued, _)| rescued)
+    }
+
+    pub(super) async fn all_undecided(&self, most: usize) -> StoreResult<Vec<Undecided>> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = self.pool.query(&undecided_query(), &[&most]).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(Undecided {
+                    state: state_of(row, 0)?,
+                    id: EmailId(get(row, STATE_WIDTH)?),
+                    policy: serde_json::from_str(get(row, STATE_WIDTH + 1)?).map_err(corrupt)?,
+                    expires_at: get(row, STATE_WIDTH + 2)?,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) async fn settle_all(
+        &self,
+        settlements: Vec<(EmailId, Conclusion)>,
+    ) -> StoreResult<()> {
+        let wants = Wants::states(settlements.iter().map(|(id, _)| *id).collect());
+        self.writer
+            .run(wants, move |books| {
+                for (id, conclusion) in &settlements {
+                    let Ok(_) = ledger::apply(books, *id, &Event::Settle(conclusion));
+                }
+            })
+            .await
+    }
+}

@@ -1,0 +1,72 @@
+//! Emails that are due: taken by a scheduler, published, marked.
+
+use std::time::Duration;
+
+use posthaste_core::Timestamp;
+use posthaste_core::email::EmailId;
+use posthaste_core::lifecycle::Event;
+use posthaste_core::port::{Budgets, Due, StoreResult};
+
+use super::PostgresStore;
+use super::claim::Candidates;
+use super::state_row::get;
+use super::writer::Wants;
+use crate::ledger;
+
+/// Failed emails that are due, then those that wait without a ticket.
+pub(super) const DUE: [&str; 2] = [
+    "l.status = 'failed' AND l.next_attempt_at <= posthaste_now()",
+    "l.status = 'pending' AND l.last_queued_at IS NULL AND l.next_attempt_at <= posthaste_now()",
+];
+
+/// When the next of them is due.
+pub(super) const NEXT_DUE: &str = "SELECT min(due) FROM (
+         SELECT min(next_attempt_at) AS due FROM email_log WHERE status = 'failed'
+         UNION ALL
+         SELECT min(next_attempt_at) FROM email_log
+         WHERE status = 'pending' AND last_queued_at IS NULL) AS waiting";
+
+impl PostgresStore {
+    pub(super) async fn claim_all_due(
+        &self,
+        most: usize,
+        lease: Duration,
+        budgets: &Budgets,
+    ) -> StoreResult<Vec<Due>> {
+        let candidates = Candidates {
+            queries: &DUE,
+            before: None,
+            most,
+        };
+        let claimed = self.claim(candidates, |books, ids| {
+            let claim = |id: &EmailId| {
+                let Ok(due) = ledger::claim_due(books, *id, lease, budgets);
+                due
+            };
+            ids.iter().filter_map(claim).collect()
+        });
+        claimed.await.map(|(due, _)| due)
+    }
+
+    pub(super) async fn mark_all_queued(
+        &self,
+        published: Vec<EmailId>,
+        refused: Vec<EmailId>,
+    ) -> StoreResult<()> {
+        let wants = Wants::states([&published[..], &refused[..]].concat());
+        self.writer
+            .run(wants, move |books| {
+                for (ids, event) in [(&published, Event::Queued), (&refused, Event::Unqueued)] {
+                    for id in ids {
+                        let Ok(_) = ledger::apply(books, *id, &event);
+                    }
+                }
+            })
+            .await
+    }
+
+    pub(super) async fn next_due_at(&self) -> StoreResult<Option<Timestamp>> {
+        let rows = self.pool.query(NEXT_DUE, &[]).await?;
+        rows.first().map_or(Ok(None), |row| get(row, 0))
+    }
+}

@@ -1,0 +1,55 @@
+//! Numbers about emails, from the counters that are written with the rows.
+
+use posthaste_core::port::{Statistics, StoreResult};
+use tokio_postgres::Row;
+
+use super::PostgresStore;
+use super::error::corrupt;
+use super::state_row::get;
+use crate::statistics::{Moves, added_up, place};
+
+/// All counters by their two ends: ever, in the last hour, in the last day. Writers count in
+/// slots of their own, which are added up here.
+pub(super) const COUNTERS: &str = "SELECT from_status, to_status, sum(n)::bigint,
+         coalesce(sum(n) FILTER (WHERE minute > present - 60), 0)::bigint,
+         coalesce(sum(n) FILTER (WHERE minute > present - 1440), 0)::bigint
+     FROM stat, (SELECT floor(extract(epoch FROM posthaste_now()) / 60)::bigint AS present) AS now
+     GROUP BY 1, 2";
+
+/// Since when the oldest waits, and how many failed ones are due.
+pub(super) const WAITING: &str = "SELECT (SELECT min(oldest) FROM (
+         SELECT min(next_attempt_at) AS oldest FROM email_log WHERE status = 'pending'
+         UNION ALL
+         SELECT min(next_attempt_at) FROM email_log WHERE status = 'retry_queued'
+         UNION ALL
+         SELECT min(next_attempt_at) FROM email_log WHERE status = 'failed') AS waiting
+       WHERE oldest <= posthaste_now()),
+       (SELECT count(*) FROM email_log
+        WHERE status = 'failed' AND next_attempt_at <= posthaste_now())";
+
+impl PostgresStore {
+    pub(super) async fn all_statistics(&self) -> StoreResult<Statistics> {
+        let mut found = numbers_of(&self.desk.query(COUNTERS, &[]).await?)?;
+        if let Some(row) = self.desk.query(WAITING, &[]).await?.first() {
+            found.oldest_waiting = get(row, 0)?;
+            found.due = u64::try_from(get::<i64>(row, 1)?).map_err(corrupt)?;
+        }
+        Ok(found)
+    }
+}
+
+/// What the rows of `COUNTERS` say.
+pub(super) fn numbers_of(rows: &[Row]) -> StoreResult<Statistics> {
+    let lines = rows.iter().map(moves_of).collect::<StoreResult<Vec<_>>>()?;
+    Ok(added_up(lines))
+}
+
+fn moves_of(row: &Row) -> StoreResult<Moves> {
+    Ok(Moves {
+        from: place(get(row, 0)?).map_err(corrupt)?,
+        to: place(get(row, 1)?).map_err(corrupt)?,
+        total: get(row, 2)?,
+        hour: get(row, 3)?,
+        day: get(row, 4)?,
+    })
+}

@@ -1,0 +1,394 @@
+//! Group commit: whatever comes in while a transaction is under way shares the next one.
+//!
+//! A flush locks the rows of all its jobs in the order of their ids, lets each job decide in
+//! memory, and writes everything back with one statement per table. Two round trips, however
+//! many jobs. If it fails because of a value, it is split until only the culprit fails; if
+//! others stood in the way, it is done again.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::ClientWrapper;
+use futures_util::FutureExt as _;
+use posthaste_core::email::EmailId;
+use posthaste_core::port::{StoreError, StoreResult};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use uuid::Uuid;
+
+use super::accept::{self, NewEntry};
+use super::books::{Books, FACT_COLUMNS, Pipeline};
+use super::clock::DatabaseClock;
+use super::error::{Meaning, Trouble};
+use super::listener::Bell;
+use super::pool::Pool;
+use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
+
+/// At most this many jobs share a commit.
+const JOBS_PER_FLUSH: usize = 1024;
+/// At most about this many octets of mail do.
+const BYTES_PER_FLUSH: usize = 8 * 1024 * 1024;
+/// At most this many jobs wait; further callers wait outside, where they can be refused.
+const JOBS_WAITING: usize = 8192;
+/// How often a flush is done again when others stood in the way.
+const CONFLICTS: u32 = 10;
+
+/// What a job needs of the database before it can decide.
+#[derive(Default)]
+pub(super) struct Wants {
+    /// Emails whose states are read and locked.
+    pub(super) ids: Vec<EmailId>,
+    /// Whether their facts are read, too.
+    pub(super) facts: bool,
+    /// An email to insert, and whether a ticket follows.
+    pub(super) new: Option<NewEntry>,
+}
+
+impl Wants {
+    /// The states of these emails.
+    pub(super) fn states(ids: Vec<EmailId>) -> Self {
+        Self {
+            ids,
+            ..Self::default()
+        }
+    }
+}
+
+/// A caller's work, and the way back to the caller.
+trait Job: Send {
+    fn wants(&self) -> &Wants;
+    /// Decides. May be called again after a rollback.
+    fn run(&mut self, books: &mut Books);
+    /// Whether nobody waits for it any more.
+    fn is_abandoned(&self) -> bool;
+    /// Tells the caller, once the fate of the transaction is known.
+    fn answer(self: Box<Self>, committed: StoreResult<()>);
+}
+
+struct Work<T, F> {
+    wants: Wants,
+    work: F,
+    result: Option<T>,
+    caller: oneshot::Sender<StoreResult<T>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<T, F> Job for Work<T, F>
+where
+    T: Send,
+    F: FnMut(&mut Books) -> T + Send,
+{
+    fn wants(&self) -> &Wants {
+        &self.wants
+    }
+
+    fn run(&mut self, books: &mut Books) {
+        self.result = Some((self.work)(books));
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.caller.is_closed()
+    }
+
+    fn answer(self: Box<Self>, committed: StoreResult<()>) {
+        let Self { result, caller, .. } = *self;
+        let not_run = || StoreError::Unavailable("the store is closed".into());
+        // The caller may have gone; the work is done all the same.
+        let _ = caller.send(committed.and_then(|()| result.ok_or_else(not_run)));
+    }
+}
+
+/// Sends jobs to the lanes.
+pub(super) struct Writer {
+    jobs: mpsc::UnboundedSender<Box<dyn Job>>,
+    permits: Arc<Semaphore>,
+    deadline: Duration,
+}
+
+impl Writer {
+    /// Starts `lanes` tasks that write at the same time, each on a connection of `pool`. They
+    /// end when the writer is dropped and all jobs are done.
+    pub(super) fn start(
+        pool: Pool,
+        lanes: usize,
+        clock: Arc<DatabaseClock>,
+        bell: Arc<Bell>,
+        deadline: Duration,
+    ) -> Self {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(queue),
+            pool,
+            clock,
+            bell,
+        });
+        for _ in 0..lanes.max(1) {
+            let lane = Lane {
+                shared: Arc::clone(&shared),
+                slot: slot(),
+            };
+            tokio::spawn(lane.run());
+        }
+        Self {
+            jobs,
+            permits: Arc::new(Semaphore::new(JOBS_WAITING)),
+            deadline,
+        }
+    }
+
+    /// Runs a job in the next transaction and answers after its commit, or when the deadline
+    /// has passed: a job that has not begun by then never does.
+    pub(super) async fn run<T, F>(&self, wants: Wants, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Books) -> T + Send + 'static,
+    {
+        let gone = || StoreError::Unavailable("the store is closed".into());
+        let done = async {
+            let permit = Arc::clone(&self.permits).acquire_owned().await;
+            let (caller, answered) = oneshot::channel();
+            let job = Work {
+                wants,
+                work,
+                result: None,
+                caller,
+                _permit: permit.map_err(|_| gone())?,
+            };
+            self.jobs.send(Box::new(job)).map_err(|_| gone())?;
+            answered.await.map_err(|_| gone())?
+        };
+        match tokio::time::timeout(self.deadline, done).await {
+            Ok(answer) => answer,
+            Err(_) => Err(StoreError::Unavailable(format!(
+                "the database did not answer within {} ms",
+                self.deadline.as_millis()
+            ))),
+        }
+    }
+}
+
+/// Where a connection counts. Two that share a slot only wait for each other now and then.
+pub(super) fn slot() -> i32 {
+    let random = Uuid::now_v7().as_u128() % 1024;
+    1 + i32::try_from(random).unwrap_or(0)
+}
+
+struct Shared {
+    queue: Mutex<mpsc::UnboundedReceiver<Box<dyn Job>>>,
+    pool: Pool,
+    clock: Arc<DatabaseClock>,
+    bell: Arc<Bell>,
+}
+
+struct Lane {
+    shared: Arc<Shared>,
+    slot: i32,
+}
+
+impl Lane {
+    async fn run(self) {
+        // Jobs for emails that another job of the same flush is about.
+        let mut held_over = VecDeque::new();
+        while let Some(jobs) = self.gather(&mut held_over).await {
+            self.settle(jobs).await;
+        }
+    }
+
+    /// The jobs of the next flush: all that wait, within limits, one for each email. `None` when
+    /// there will be no more.
+    async fn gather(&self, held_over: &mut VecDeque<Box<dyn Job>>) -> Option<Vec<Box<dyn Job>>> {
+        let mut batch = Batch::default();
+        for job in std::mem::take(held_over) {
+            held_over.extend(batch.take(job));
+        }
+        if batch.jobs.is_empty() {
+            let mut queue = self.shared.queue.lock().await;
+            let first = queue.recv().await?;
+            held_over.extend(batch.take(first));
+            drain(&mut queue, &mut batch, held_over);
+        } else if let Some(mut queue) = self.shared.queue.lock().now_or_never() {
+            drain(&mut queue, &mut batch, held_over);
+        }
+        Some(batch.jobs)
+    }
+
+    /// Commits jobs together, or, if that fails because of one of them, in smaller groups.
+    async fn settle(&self, jobs: Vec<Box<dyn Job>>) {
+        let mut groups = vec![jobs];
+        while let Some(mut jobs) = groups.pop() {
+            jobs.retain(|job| !job.is_abandoned());
+            if jobs.is_empty() {
+                continue;
+            }
+            let Err(trouble) = self.commit(&mut jobs).await else {
+                jobs.into_iter().for_each(|job| job.answer(Ok(())));
+                continue;
+            };
+            let is_one_of_them = matches!(trouble.meaning(), Meaning::Refused | Meaning::Locked);
+            if is_one_of_them && jobs.len() > 1 {
+                let others = jobs.split_off(jobs.len() / 2);
+                groups.push(others);
+                groups.push(jobs);
+            } else {
+                let error = StoreError::from(trouble);
+                for job in jobs {
+                    job.answer(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// One transaction, done again if others stood in the way or the connection was stale.
+    async fn commit(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), Trouble> {
+        let mut conflicts = 0;
+        let mut was_cut = false;
+        loop {
+            let committing = AtomicBool::new(false);
+            let flushed = self
+                .shared
+                .pool
+                .run(async |client: &ClientWrapper| self.flush(client, jobs, &committing).await)
+                .await;
+            let trouble = match flushed {
+                Ok(()) => return Ok(()),
+                Err(trouble) => trouble,
+            };
+            match trouble.meaning() {
+                Meaning::Conflict if conflicts < CONFLICTS => conflicts += 1,
+                // Nothing can have been committed: what is left of a server that was restarted.
+                Meaning::Away if !was_cut && !committing.load(Ordering::SeqCst) => was_cut = true,
+                _ => return Err(trouble),
+            }
+        }
+    }
+
+    async fn flush(
+        &self,
+        client: &ClientWrapper,
+        jobs: &mut [Box<dyn Job>],
+        committing: &AtomicBool,
+    ) -> Result<(), Trouble> {
+        let asked = Instant::now();
+        let wanted = jobs.iter().map(|job| job.wants()).collect();
+        let mut books = read(client, wanted).await?;
+        self.shared.clock.learn(posthaste_now(&books), asked);
+        for job in jobs.iter_mut() {
+            job.run(&mut books);
+        }
+        let mut pipeline = Pipeline::new(client);
+        books.write_back(&mut pipeline, self.slot).await?;
+        committing.store(!books.is_clean(), Ordering::SeqCst);
+        pipeline.commit();
+        pipeline.finish().await?;
+        if books.concerns_schedulers {
+            self.shared.bell.ring();
+        }
+        Ok(())
+    }
+}
+
+fn posthaste_now(books: &Books) -> posthaste_core::Timestamp {
+    crate::ledger::Ledger::now(books)
+}
+
+fn drain(
+    queue: &mut mpsc::UnboundedReceiver<Box<dyn Job>>,
+    batch: &mut Batch,
+    held_over: &mut VecDeque<Box<dyn Job>>,
+) {
+    while batch.has_room()
+        && held_over.len() < JOBS_PER_FLUSH
+        && let Ok(job) = queue.try_recv()
+    {
+        held_over.extend(batch.take(job));
+    }
+}
+
+#[derive(Default)]
+struct Batch {
+    jobs: Vec<Box<dyn Job>>,
+    ids: HashSet<EmailId>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn has_room(&self) -> bool {
+        self.jobs.len() < JOBS_PER_FLUSH && self.bytes < BYTES_PER_FLUSH
+    }
+
+    /// Takes a job, or gives it back if another of these is about one of its emails.
+    fn take(&mut self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        let wants = job.wants();
+        if !self.has_room() || wants.ids.iter().any(|id| self.ids.contains(id)) {
+            return Some(job);
+        }
+        self.ids.extend(&wants.ids);
+        self.bytes += wants
+            .new
+            .as_ref()
+            .map_or(0, |(email, _)| email.content.len());
+        self.jobs.push(job);
+        None
+    }
+}
+
+/// Begins a transaction and reads what the jobs want, in one round trip.
+async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trouble> {
+    let all = || wanted.iter().copied();
+    let ids: Vec<Uuid> = all().flat_map(|w| &w.ids).map(|id| id.0).collect();
+    let with_facts: Vec<Uuid> = all()
+        .filter(|wants| wants.facts)
+        .flat_map(|wants| &wants.ids)
+        .map(|id| id.0)
+        .collect();
+    let emails: Vec<&NewEntry> = all().filter_map(|wants| wants.new.as_ref()).collect();
+    let statements = (
+        client.prepare_cached(&lock_states()).await?,
+        client.prepare_cached(&read_facts()).await?,
+        client.prepare_cached("SELECT posthaste_now()").await?,
+    );
+    let insert = accept::Insert::prepare(client, &emails).await?;
+    // Sent one after the other, answered one after the other.
+    let (begun, states, facts, inserted, now) = tokio::join!(
+        biased;
+        client.batch_execute("BEGIN"),
+        async {
+            match ids.is_empty() {
+                true => Ok(Vec::new()),
+                false => client.query(&statements.0, &[&ids]).await,
+            }
+        },
+        async {
+            match with_facts.is_empty() {
+                true => Ok(Vec::new()),
+                false => client.query(&statements.1, &[&with_facts]).await,
+            }
+        },
+        insert.run(client),
+        // After the locks: what is decided is decided now, not when we began to wait.
+        client.query_one(&statements.2, &[]),
+    );
+    begun?;
+    let (states, facts) = (states?, facts?);
+    let inserted = inserted?;
+    let mut books = Books::new(get(&now?, 0)?);
+    for row in &states {
+        books.read_state(row, STATE_WIDTH)?;
+    }
+    for row in &facts {
+        books.read_facts(row, EmailId(get(row, 0)?), 1)?;
+    }
+    insert.finish(client, &mut books, inserted).await?;
+    Ok(books)
+}
+
+fn lock_states() -> String {
+    format!(
+        "SELECT {STATE_COLUMNS}, l.id FROM email_log l WHERE l.id = ANY($1) ORDER BY l.id FOR UPDATE"
+    )
+}
+
+fn read_facts() -> String {
+    format!("SELECT e.id, {FACT_COLUMNS} FROM email e WHERE e.id = ANY($1)")
+}

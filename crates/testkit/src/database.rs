@@ -1,0 +1,83 @@
+//! A PostgreSQL schema for one test, on the server that the scripts provide.
+
+use tokio_postgres::{Client, NoTls};
+
+/// A schema of its own, removed when this is dropped.
+pub struct Database {
+    server: String,
+    schema: String,
+}
+
+impl Database {
+    /// A new, empty schema on the server at `TEST_DATABASE_URL`.
+    pub async fn fresh() -> Self {
+        let server = std::env::var("TEST_DATABASE_URL").unwrap_or_else(|_| {
+            panic!(
+                "TEST_DATABASE_URL is not set: run ./scripts/test, or start servers with \
+                 `scripts/services start` and `eval \"$(scripts/services env)\"`"
+            )
+        });
+        let schema = format!("test_{}", uuid::Uuid::now_v7().simple());
+        let database = Self { server, schema };
+        let sql = format!("CREATE SCHEMA {}", database.schema);
+        database
+            .admin()
+            .await
+            .batch_execute(&sql)
+            .await
+            .expect("a new schema");
+        database
+    }
+
+    /// Where a store finds it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let separator = if self.server.contains('?') { '&' } else { '?' };
+        format!(
+            "{}{separator}options=-csearch_path%3D{}",
+            self.server, self.schema
+        )
+    }
+
+    /// A connection beside the store's own.
+    pub async fn beside(&self) -> Client {
+        connect(&self.url()).await
+    }
+
+    async fn admin(&self) -> Client {
+        connect(&self.server).await
+    }
+}
+
+async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls)
+        .await
+        .expect("a connection to TEST_DATABASE_URL");
+    tokio::spawn(connection);
+    client
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let (server, schema) = (self.server.clone(), self.schema.clone());
+        // A thread of its own: whoever drops this may be inside a runtime, or have none.
+        let dropping = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            if let Ok(runtime) = runtime {
+                runtime.block_on(async {
+                    let Ok((client, connection)) = tokio_postgres::connect(&server, NoTls).await
+                    else {
+                        return;
+                    };
+                    tokio::spawn(connection);
+                    // Whoever still works in it waits in vain; it must not make us wait.
+                    let sql = format!("SET lock_timeout = '5s'; DROP SCHEMA {schema} CASCADE");
+                    let _ = client.batch_execute(&sql).await;
+                });
+            }
+        });
+        let _ = dropping.join();
+    }
+}
