@@ -3,11 +3,14 @@
 //! Machines are noisy: compare figures of one run with each other, never with another day's.
 
 mod client;
+mod cluster;
 mod deliver;
 mod lateness;
 mod server;
 
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -38,11 +41,15 @@ enum Command {
     Deliver(deliver::Load),
     /// How late retries are sent that fall due one after the other
     Lateness(lateness::Load),
+    /// Many processes on PostgreSQL and RabbitMQ under load, killed and cut off all the time:
+    /// nothing may be lost, nothing may be sent twice in silence
+    Cluster(Box<cluster::Options>),
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
+    let json = arguments.binary.json;
     let binary = arguments
         .binary
         .binary
@@ -50,13 +57,18 @@ async fn main() -> anyhow::Result<()> {
     let report = match arguments.command {
         Command::Deliver(load) => deliver::run(&binary, &load).await?,
         Command::Lateness(load) => lateness::run(&binary, &load).await?,
+        Command::Cluster(options) => {
+            let report = cluster::run(&binary, &options).await?;
+            let text = if json { report.json() } else { report.table() };
+            writeln!(std::io::stdout(), "{text}")?;
+            return Ok(report.exit_code());
+        }
     };
-    let text = if arguments.binary.json {
+    let text = if json {
         serde_json::to_string(&report)?
     } else {
         serde_json::to_string_pretty(&report)?
     };
-    use std::io::Write as _;
     writeln!(std::io::stdout(), "{text}")?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -2,23 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use posthaste_broker::InProcessBroker;
+use posthaste_broker::{InProcessBroker, RabbitMqBroker, RabbitMqOptions};
 use posthaste_core::classification::Classifier;
-use posthaste_core::port::{Actor, SharedStore, Transport};
+use posthaste_core::port::{Actor, Broker, SharedStore, Transport};
 use posthaste_engine::metrics::Source;
 use posthaste_engine::runtime::EngineParts;
 use posthaste_engine::{Access, EngineConfig, Intake, Metrics, Operator, Roles};
-use posthaste_store::{SqliteOptions, SqliteStore};
+use posthaste_store::{PostgresStore, SqliteOptions, SqliteStore};
 use posthaste_transport::{CaptureTransport, SmtpTransport, Timeouts};
 use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
 use crate::arguments::Global;
-use crate::config::{self, ConfigError, Loaded, Overrides, Settings};
+use crate::config::{self, ConfigError, Database, Loaded, Overrides, Settings, without_password};
 use crate::data_dir;
 use crate::exit::NotFound;
+
+/// How long `doctor` waits for RabbitMQ.
+const RABBITMQ_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Loads the configuration from flags, environment and file.
 pub(crate) fn load_config(
@@ -34,13 +38,58 @@ pub(crate) fn load_config(
     config::load(&overrides, &environment)
 }
 
+/// Who opens the store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opener {
+    /// A server that waits for news of others.
+    Server,
+    /// A command that is gone a moment later.
+    Command,
+}
+
 /// Opens the store, creating it if it is not there.
-pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<SharedStore> {
-    let path = settings.sqlite_path()?;
-    data_dir::create(&path)?;
-    let store = SqliteStore::open(SqliteOptions::new(&path))
-        .with_context(|| format!("cannot open the database {}", path.display()))?;
-    Ok(Arc::new(store))
+pub(crate) async fn open_store(settings: &Settings, opener: Opener) -> anyhow::Result<SharedStore> {
+    let database = settings.database()?;
+    let cannot_open = || format!("cannot open the database {database}");
+    Ok(match &database {
+        Database::Sqlite(path) => {
+            data_dir::create(path)?;
+            Arc::new(SqliteStore::open(SqliteOptions::new(path)).with_context(cannot_open)?)
+        }
+        Database::Postgres(url) => {
+            let mut options = settings.postgres_options(url);
+            options.listens = opener == Opener::Server;
+            Arc::new(
+                PostgresStore::open(options)
+                    .await
+                    .with_context(cannot_open)?,
+            )
+        }
+    })
+}
+
+/// Where tickets wait: in RabbitMQ if it is configured, otherwise in this process.
+fn build_broker(settings: &Settings, roles: Roles) -> anyhow::Result<Arc<dyn Broker>> {
+    Ok(match settings.rabbitmq_options(roles.sender)? {
+        Some(options) => Arc::new(RabbitMqBroker::start(options)?),
+        None => Arc::new(InProcessBroker::new(settings.broker.capacity)),
+    })
+}
+
+/// Whether RabbitMQ can be reached, and has the queues we need.
+pub(crate) async fn check_rabbitmq(options: RabbitMqOptions) -> Result<String, String> {
+    let name = without_password(&options.url);
+    let broker = RabbitMqBroker::start(options).map_err(|error| error.to_string())?;
+    let deadline = Instant::now() + RABBITMQ_PATIENCE;
+    let answer = loop {
+        match broker.trouble() {
+            None => break Ok(name),
+            Some(trouble) if Instant::now() > deadline => break Err(trouble),
+            Some(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    };
+    broker.close().await;
+    answer
 }
 
 /// The way out: SMTP if it is configured, otherwise the dev inbox.
@@ -76,14 +125,17 @@ pub(crate) fn build_transport(
 }
 
 /// Everything the engine works with, and the registry of its metrics.
-pub(crate) fn engine_parts(settings: &Settings) -> anyhow::Result<(EngineParts, Registry)> {
-    let store = open_store(settings)?;
+pub(crate) async fn engine_parts(
+    settings: &Settings,
+    roles: Roles,
+) -> anyhow::Result<(EngineParts, Registry)> {
+    let store = open_store(settings, Opener::Server).await?;
     let transport = build_transport(settings, &store)?;
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::new(&mut registry, &[transport.name()]));
     let parts = EngineParts {
         store,
-        broker: Arc::new(InProcessBroker::new(settings.broker.capacity)),
+        broker: build_broker(settings, roles)?,
         transport,
         policies: Arc::new(settings.policies()?),
         classifier: Classifier::new(settings.classification.rules.clone()),
@@ -133,22 +185,24 @@ pub(crate) struct Desk {
 }
 
 /// Opens the desk for a command on a database that is there.
-pub(crate) fn open_desk(global: &Global) -> anyhow::Result<Desk> {
-    let path = load_config(global, None)?.settings.sqlite_path()?;
-    if !path.is_file() {
+pub(crate) async fn open_desk(global: &Global) -> anyhow::Result<Desk> {
+    let database = load_config(global, None)?.settings.database()?;
+    if let Database::Sqlite(path) = database
+        && !path.is_file()
+    {
         let message = format!(
             "there is no database at {}: name the server's folder with --data-dir, or start it with `posthaste`",
             path.display()
         );
         return Err(NotFound(message).into());
     }
-    open_or_create_desk(global)
+    open_or_create_desk(global).await
 }
 
 /// Opens the desk for a command that may come before the first start of the server.
-pub(crate) fn open_or_create_desk(global: &Global) -> anyhow::Result<Desk> {
+pub(crate) async fn open_or_create_desk(global: &Global) -> anyhow::Result<Desk> {
     let settings = load_config(global, None)?.settings;
-    let store = open_store(&settings)?;
+    let store = open_store(&settings, Opener::Command).await?;
     let policies = Arc::new(settings.policies()?);
     let nobody = Arc::new(Notify::new());
     let operator = Operator::new(

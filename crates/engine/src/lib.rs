@@ -4,6 +4,7 @@
 //! and the command line act through [`operator`] and [`intake`], so each action has one path.
 
 pub mod access;
+pub mod announcer;
 pub mod intake;
 pub mod metrics;
 pub mod operator;

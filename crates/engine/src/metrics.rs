@@ -1,5 +1,8 @@
 //! What operations people watch. Zero-initialised; no address or id is ever a label.
 
+use std::sync::atomic::Ordering;
+
+use posthaste_core::port::BrokerCounts;
 use posthaste_core::status::{DeadReason, Outcome, Phase, Status};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -89,6 +92,9 @@ pub struct Metrics {
     /// Results of attempts that came too late to count.
     pub stale_writes_rejected: Counter,
     leases_rescued: Family<PhaseLabel, Counter>,
+    tickets_undecodable: Counter,
+    publishes_returned: Counter,
+    broker_reconnects: Counter,
     /// How long HTTP requests take.
     pub http_request_duration: Family<HttpLabels, Histogram, fn() -> Histogram>,
 }
@@ -123,6 +129,9 @@ impl Metrics {
             oldest_pending_age: Gauge::default(),
             stale_writes_rejected: Counter::default(),
             leases_rescued: Family::default(),
+            tickets_undecodable: Counter::default(),
+            publishes_returned: Counter::default(),
+            broker_reconnects: Counter::default(),
             http_request_duration: Family::new_with_constructor(seconds),
         };
         metrics.register(registry);
@@ -185,10 +194,36 @@ impl Metrics {
             self.leases_rescued.clone(),
         );
         registry.register(
+            "posthaste_tickets_undecodable",
+            "Tickets that could not be read and were put aside for review",
+            self.tickets_undecodable.clone(),
+        );
+        registry.register(
+            "posthaste_publishes_returned",
+            "Publishes for which the broker had no queue",
+            self.publishes_returned.clone(),
+        );
+        registry.register(
+            "posthaste_broker_reconnects",
+            "Lost connections to the broker that were made anew",
+            self.broker_reconnects.clone(),
+        );
+        registry.register(
             "posthaste_http_request_duration_seconds",
             "Duration of HTTP requests",
             self.http_request_duration.clone(),
         );
+    }
+
+    /// What the broker has counted by itself.
+    pub fn set_broker(&self, counts: BrokerCounts) {
+        for (counter, value) in [
+            (&self.tickets_undecodable, counts.undecodable),
+            (&self.publishes_returned, counts.returned),
+            (&self.broker_reconnects, counts.reconnected),
+        ] {
+            counter.inner().store(value, Ordering::Relaxed);
+        }
     }
 
     fn start_at_zero(&self, transports: &[&str]) {

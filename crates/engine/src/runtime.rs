@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::announcer::Announcer;
 use crate::metrics::Source;
 use crate::pruner::Pruner;
 use crate::rescuer::Rescuer;
@@ -24,7 +25,7 @@ pub struct Roles {
     pub api: bool,
     /// Sends.
     pub sender: bool,
-    /// Schedules, rescues, prunes.
+    /// Schedules, rescues, announces, prunes.
     pub scheduler: bool,
 }
 
@@ -84,6 +85,8 @@ pub struct Engine {
     pub metrics: Arc<Metrics>,
     /// The way out.
     pub transport: Arc<dyn Transport>,
+    /// Where tickets wait.
+    pub broker: Arc<dyn Broker>,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -101,9 +104,17 @@ impl Engine {
             metrics,
         } = parts;
         let scheduler_wake = Arc::new(Notify::new());
+        // Tickets that only this process can see are of use only if it sends: then it schedules,
+        // too, and what others take in waits in the store for one that does.
+        let roles = config.roles;
+        let (schedules, tickets) = if broker.is_shared() {
+            (roles.scheduler, true)
+        } else {
+            (roles.sender, roles.sender)
+        };
         let intake = Intake::new(
             Arc::clone(&store),
-            Some(Arc::clone(&broker)),
+            tickets.then(|| Arc::clone(&broker)),
             Arc::clone(&policies),
             Some(Arc::clone(&metrics)),
             Arc::clone(&scheduler_wake),
@@ -120,10 +131,11 @@ impl Engine {
             access: Arc::new(Access::new(Arc::clone(&store))),
             metrics: Arc::clone(&metrics),
             transport: Arc::clone(&transport),
+            broker: Arc::clone(&broker),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        if config.roles.scheduler {
+        if schedules {
             let scheduler = Scheduler::new(
                 Arc::clone(&store),
                 Arc::clone(&broker),
@@ -132,6 +144,10 @@ impl Engine {
                 config.lease,
                 config.retry_interval,
             );
+            engine.spawn(scheduler, Arc::clone(&scheduler_wake));
+            engine.watch(Arc::clone(&store), Arc::clone(&scheduler_wake));
+        }
+        if roles.scheduler {
             let rescuer = Rescuer::new(
                 Arc::clone(&store),
                 Arc::clone(&policies),
@@ -139,15 +155,13 @@ impl Engine {
                 Arc::clone(&scheduler_wake),
                 config.lease,
             );
-            engine.spawn(scheduler, Arc::clone(&scheduler_wake));
+            let announcer = Announcer::new(Arc::clone(&store), Arc::clone(&broker));
+            let pruner = Pruner::new(Arc::clone(&store), config.retention);
             engine.spawn(rescuer, Arc::new(Notify::new()));
-            engine.spawn(
-                Pruner::new(Arc::clone(&store), config.retention),
-                Arc::new(Notify::new()),
-            );
-            engine.watch(Arc::clone(&store), Arc::clone(&scheduler_wake));
+            engine.spawn(announcer, Arc::new(Notify::new()));
+            engine.spawn(pruner, Arc::new(Notify::new()));
         }
-        if config.roles.sender {
+        if roles.sender {
             let sender = Sender::new(
                 SenderParts {
                     store,
@@ -196,5 +210,6 @@ impl Engine {
         self.shutdown.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        self.broker.close().await;
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use posthaste_core::Timestamp;
-use posthaste_core::port::{Broker, Due, Published, SharedStore, StoreError, Ticket};
+use posthaste_core::port::{Broker, Due, Published, Route, SharedStore, StoreError, Ticket};
 use posthaste_core::status::DeadReason;
 
 use crate::service::{Report, Service};
@@ -61,7 +61,7 @@ impl Scheduler {
     async fn publish(&self, due: Vec<Due>) -> Result<usize, StoreError> {
         let now = self.store.now();
         let tickets = due.iter().map(|due| ticket_of(due, now)).collect();
-        let answers = self.broker.publish(tickets).await;
+        let answers = self.broker.publish(Route::Retry, tickets).await;
         posthaste_core::failpoint::hit("scheduler.after_publish");
         let (mut published, mut refused) = (Vec::new(), Vec::new());
         for (due, answer) in due.iter().zip(answers) {

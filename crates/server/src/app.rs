@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_core::port::Transport;
+use posthaste_core::port::{Broker, Transport};
 use posthaste_engine::intake::LARGEST_MESSAGE_BYTES;
 use posthaste_engine::{Access, Intake, Metrics, Operator};
 use prometheus_client::registry::Registry;
@@ -64,6 +64,10 @@ pub struct ServerParts {
     pub registry: Arc<Registry>,
     /// The way out, for `/readyz`.
     pub transport: Arc<dyn Transport>,
+    /// Where tickets wait, for `/readyz` and `/metrics`.
+    pub broker: Arc<dyn Broker>,
+    /// Whether there is more than health and metrics to see.
+    pub serves_api: bool,
     /// What the server may use at most.
     pub limits: Limits,
     /// The version in `/metrics` and the API's description.
@@ -79,6 +83,7 @@ pub(crate) struct App {
     pub(crate) registry: Arc<Registry>,
     pub(crate) build_info: Registry,
     pub(crate) transport: TransportHealth,
+    pub(crate) broker: Arc<dyn Broker>,
     pub(crate) limits: Limits,
     /// Permits for requests under way.
     pub(crate) in_flight: Semaphore,
@@ -105,6 +110,7 @@ impl App {
             registry: parts.registry,
             build_info: build_info(parts.version),
             transport: TransportHealth::new(parts.transport),
+            broker: parts.broker,
             limits,
             in_flight: Semaphore::new(limits.in_flight_requests),
             body_kib: Arc::new(Semaphore::new(limits.all_bodies_bytes / 1024)),

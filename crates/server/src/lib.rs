@@ -40,10 +40,14 @@ pub fn router(parts: ServerParts) -> Router {
 fn router_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
     let (described, mut openapi) = route::described().split_for_parts();
     parts.version.clone_into(&mut openapi.info.version);
+    let routes = if parts.serves_api {
+        described.merge(route::pages())
+    } else {
+        route::watched().into()
+    };
     let app = Arc::new(App::new(parts, shutdown, &openapi));
     around::start_at_zero(&app.metrics);
-    described
-        .merge(route::pages())
+    routes
         .fallback(no_such_route)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(axum::middleware::from_fn_with_state(

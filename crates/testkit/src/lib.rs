@@ -1,5 +1,6 @@
 //! What tests of several crates share: a clock that stands still, emails and decisions to work
-//! with, one conformance suite per port, and a harness for the real binary.
+//! with, one conformance suite per port, a harness for the real binary, and servers that can be
+//! taken away from it.
 //!
 //! Never a dependency of anything that is shipped.
 
@@ -8,6 +9,8 @@ mod clock;
 mod database;
 mod decision;
 mod email;
+mod proxy;
+mod queues;
 
 pub mod broker_conformance;
 pub mod process;
@@ -20,3 +23,5 @@ pub use decision::{
     with_recipients,
 };
 pub use email::{EmailBuilder, an_email};
+pub use proxy::Proxy;
+pub use queues::{Message, Queues};

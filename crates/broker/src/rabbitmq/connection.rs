@@ -11,7 +11,7 @@ use futures_util::{Stream, StreamExt};
 use lapin::tcp::{AsyncTcpStream, OwnedTLSConfig};
 use lapin::types::LongString;
 use lapin::uri::{AMQPScheme, AMQPUri};
-use lapin::{Connection, ConnectionProperties, Event};
+use lapin::{Connection, ConnectionProperties, ConnectionStatus, Event};
 use tokio::net::lookup_host;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -122,7 +122,10 @@ impl Link {
 
     /// What the connection says about itself.
     pub(super) fn events(&self) -> Events {
-        Events(Box::pin(self.connection.events_listener()))
+        Events {
+            events: Box::pin(self.connection.events_listener()),
+            status: self.connection.status().clone(),
+        }
     }
 }
 
@@ -142,14 +145,19 @@ pub(super) enum News {
 }
 
 /// What a connection says about itself.
-pub(super) struct Events(Pin<Box<dyn Stream<Item = Event> + Send>>);
+pub(super) struct Events {
+    events: Pin<Box<dyn Stream<Item = Event> + Send>>,
+    status: ConnectionStatus,
+}
 
 impl Events {
     pub(super) async fn next(&mut self) -> News {
         loop {
-            match self.0.next().await {
+            match self.events.next().await {
                 Some(Event::ConnectionBlocked(reason)) => return News::Blocked(reason),
                 Some(Event::ConnectionUnblocked) => return News::Unblocked,
+                // Only a channel was closed.
+                Some(Event::Error(_)) if self.status.connected() => {}
                 Some(Event::Error(error)) => return News::Lost(error.to_string()),
                 Some(_) => {}
                 None => return News::Lost("the connection was closed".into()),

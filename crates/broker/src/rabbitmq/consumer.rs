@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use lapin::Connection;
 use posthaste_core::status::Priority;
 use tokio::time::timeout;
@@ -66,7 +66,7 @@ impl Consumer {
             let name = &queue.spec.name;
             let subscription = Subscription::open(connection, name, self.prefetch).await;
             subscription.map_err(|error| match error.is_amqp_soft_error() {
-                true => DeclareError::Queue(said(&error)),
+                true => DeclareError::Queue(not_consumed(queue, &said(&error))),
                 false => DeclareError::Connection(error),
             })
         };
@@ -96,35 +96,30 @@ impl Consumer {
     }
 
     /// Takes tickets from one queue. A queue that fails is tried again without disturbing the
-    /// others. Says why the connection is of no use any more.
+    /// others. An error says why the connection is of no use any more.
     async fn consume(
         &self,
         connection: &Connection,
         queue: &TicketQueue,
         mut subscription: Option<Subscription>,
         mut stop: Stop,
-    ) -> Ended {
+    ) -> Result<(), String> {
         let mut backoff = Backoff::new();
         loop {
             let began = Instant::now();
             if let Some(subscription) = subscription {
                 match subscription.serve(self.lane(queue), stop.clone()).await {
-                    Ended::Stopped => return Ended::Stopped,
-                    Ended::Lost(why) if !connection.status().connected() => {
-                        return Ended::Lost(why);
-                    }
-                    Ended::Lost(why) => self.trouble(queue, why),
+                    Ended::Stopped => return Ok(()),
+                    Ended::Lost(why) if !connection.status().connected() => return Err(why),
+                    Ended::Lost(why) => self.trouble(queue, not_consumed(queue, &why)),
                 }
             }
             backoff.lasted(began.elapsed());
             tokio::select! {
-                () = stop.wanted() => return Ended::Stopped,
+                () = stop.wanted() => return Ok(()),
                 () = backoff.wait() => {}
             }
-            subscription = match self.subscribe(connection, queue).await {
-                Ok(subscription) => subscription,
-                Err(why) => return Ended::Lost(why),
-            };
+            subscription = self.subscribe(connection, queue).await?;
         }
     }
 
@@ -142,6 +137,13 @@ impl Consumer {
         let name = &queue.spec.name;
         self.health.queue_trouble(Role::Consumer, name, why);
     }
+}
+
+fn not_consumed(queue: &TicketQueue, why: &str) -> String {
+    format!(
+        "RabbitMQ's queue `{}` is not consumed: {why}",
+        queue.spec.name
+    )
 }
 
 impl Service for Consumer {
@@ -165,7 +167,10 @@ impl Service for Consumer {
         });
         let ended = tokio::select! {
             why = events.lost() => Ended::Lost(why),
-            ended = join_all(consuming) => ended.into_iter().next().unwrap_or(Ended::Stopped),
+            ended = try_join_all(consuming) => match ended {
+                Ok(_) => Ended::Stopped,
+                Err(why) => Ended::Lost(why),
+            },
         };
         link.close().await;
         ended

@@ -31,6 +31,8 @@ impl fmt::Display for Role {
 struct Connection {
     /// Why it is away, if it is.
     away: Option<String>,
+    /// Whether that was logged.
+    is_told: bool,
     was_up: bool,
 }
 
@@ -57,7 +59,7 @@ impl Health {
         for role in roles {
             let connection = Connection {
                 away: Some("not connected yet".into()),
-                was_up: false,
+                ..Connection::default()
             };
             health.state().connections.insert(role, connection);
         }
@@ -68,17 +70,17 @@ impl Health {
     pub(super) fn away(&self, role: Role, why: String) {
         let mut state = self.state();
         let connection = state.connections.entry(role).or_default();
-        let first = std::mem::replace(&mut connection.away, Some(why.clone())).is_none();
-        let was_up = connection.was_up;
+        connection.away = Some(why.clone());
+        let was_told = std::mem::replace(&mut connection.is_told, true);
         if role == Role::Publisher {
             state.blocked = None;
         }
         state.queues.retain(|(of, _), _| *of != role);
         drop(state);
-        match (first, was_up) {
-            (true, _) => warn!(connection = %role, error = %why, "RabbitMQ connection lost"),
-            (false, false) => info!(connection = %role, error = %why, "RabbitMQ is away"),
-            (false, true) => debug!(connection = %role, error = %why, "RabbitMQ is still away"),
+        if was_told {
+            debug!(connection = %role, error = %why, "RabbitMQ is still away");
+        } else {
+            warn!(connection = %role, error = %why, "RabbitMQ cannot be reached; trying for ever");
         }
     }
 
@@ -87,6 +89,7 @@ impl Health {
         let mut state = self.state();
         let connection = state.connections.entry(role).or_default();
         connection.away = None;
+        connection.is_told = false;
         let again = std::mem::replace(&mut connection.was_up, true);
         drop(state);
         if again {

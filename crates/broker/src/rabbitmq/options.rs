@@ -111,7 +111,7 @@ pub struct RabbitMqOptions {
     /// How often both sides prove that they are there; a silent connection is given up after
     /// about twice as long. A `heartbeat` in the URL goes first.
     pub heartbeat_seconds: u16,
-    /// How long notices of dead emails are kept.
+    /// How long notices of dead emails are kept. RabbitMQ knows no more than 49 days.
     pub dead_notice_ttl: Duration,
     /// How many notices of dead emails are kept.
     pub dead_notice_limit: u32,
@@ -146,23 +146,28 @@ impl RabbitMqOptions {
         }
     }
 
+    /// Says what makes no sense, if something does not.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that makes no sense.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        self.validate().map(drop)
+    }
+
     /// The server's address, if everything makes sense.
     pub(super) fn validate(&self) -> Result<AMQPUri, OptionsError> {
         self.validate_names()?;
-        if self.prefetch == 0 {
-            return Err(OptionsError::Zero("prefetch"));
-        }
-        if self.publish_deadline.is_zero() {
-            return Err(OptionsError::Zero("the publish deadline"));
-        }
-        if self.give_back_after.is_zero() {
-            return Err(OptionsError::Zero("the time until a ticket is given back"));
-        }
-        if self.heartbeat_seconds == 0 {
-            return Err(OptionsError::Zero("the heartbeat"));
-        }
-        if self.dead_notice_limit == 0 {
-            return Err(OptionsError::Zero("the limit of dead notices"));
+        let zeros = [
+            ("prefetch", self.prefetch == 0),
+            ("the publish deadline", self.publish_deadline.is_zero()),
+            ("the heartbeat", self.heartbeat_seconds == 0),
+            ("the life of dead notices", self.dead_notice_ttl.is_zero()),
+            ("the number of dead notices", self.dead_notice_limit == 0),
+            ("the wait for a taker", self.give_back_after.is_zero()),
+        ];
+        if let Some((name, _)) = zeros.into_iter().find(|(_, is_zero)| *is_zero) {
+            return Err(OptionsError::Zero(name));
         }
         self.parse_url()
     }

@@ -66,10 +66,11 @@ impl Message {
         }
     }
 
-    /// Is dropped by the queue after this time.
+    /// Is dropped by the queue after this time, or after the longest that RabbitMQ knows.
     pub(super) fn expiring(mut self, after: Duration) -> Self {
-        let milliseconds = after.as_millis().to_string();
-        self.properties = self.properties.with_expiration(milliseconds.into());
+        let milliseconds = after.as_millis().min(u128::from(u32::MAX));
+        let milliseconds = milliseconds.to_string().into();
+        self.properties = self.properties.with_expiration(milliseconds);
         self
     }
 }

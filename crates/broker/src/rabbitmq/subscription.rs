@@ -66,7 +66,8 @@ impl Subscription {
             ledger: Ledger::default(),
             aside: FuturesUnordered::new(),
         };
-        let mut look = tokio::time::interval(desk.lane.give_back_after / 4);
+        let pace = (desk.lane.give_back_after / 4).max(Duration::from_millis(1));
+        let mut look = tokio::time::interval(pace);
         let mut settled = Vec::new();
         loop {
             let worked = tokio::select! {
@@ -85,7 +86,7 @@ impl Subscription {
                         Ok(())
                     }
                     Some(Err(error)) => Err(error),
-                    None => return Ended::Lost("RabbitMQ ended the subscription".into()),
+                    None => return Ended::Lost("the queue is gone".into()),
                 },
                 _ = look.tick() => desk.give_back_old().await,
             };

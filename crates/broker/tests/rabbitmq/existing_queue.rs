@@ -33,7 +33,7 @@ async fn a_queue_with_other_settings_is_named_and_others_work() {
     let trouble = broker.trouble().unwrap();
     for part in [
         &*queues.names.send,
-        "received 'quorum' but current is 'classic'",
+        "inequivalent arg 'x-queue-type'",
         "delete the queue, or accept existing queues as they are",
         "emails are sent from the store meanwhile",
     ] {

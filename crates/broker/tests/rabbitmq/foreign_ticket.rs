@@ -49,7 +49,7 @@ async fn what_cannot_be_read_goes_to_review_and_neighbours_flow() {
     other.until_count(&queues.names.review, 2).await;
     until("it is counted", || broker.counts().undecodable == 2).await;
 
-    let mut kept = vec![
+    let mut kept = [
         other.get(&queues.names.review).await.unwrap(),
         other.get(&queues.names.review).await.unwrap(),
     ];

@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-//mod alarm;
+mod alarm;
 mod dead_notice;
 mod existing_queue;
 mod foreign_ticket;
 mod lost_connection;
 mod lost_queue;
+mod node;
 mod proxy;
 mod publishing;
 mod server;

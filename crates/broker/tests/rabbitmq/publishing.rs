@@ -1,5 +1,6 @@
 //! Tickets as others see them.
 
+use futures_util::FutureExt;
 use posthaste_broker::rabbitmq::OptionsError;
 use posthaste_broker::{RabbitMqBroker, RabbitMqOptions};
 use posthaste_core::port::{Broker, Published, Route};
@@ -96,6 +97,25 @@ async fn many_callers_publish_at_a_time() {
     assert_eq!(answers, vec![Published::Confirmed; 1900]);
     let other = Other::connect().await;
     other.until_count(&queues.names.send, 1900).await;
+    broker.close().await;
+}
+
+#[tokio::test]
+async fn a_publish_that_is_given_up_harms_nothing() {
+    let queues = Queues::new();
+    let broker = started(RabbitMqOptions {
+        consumes: false,
+        ..queues.options()
+    })
+    .await;
+    let tickets = |count| (0..count).map(|n: usize| a_ticket(&n.to_string(), Priority::Low));
+    for _ in 0..100 {
+        let publishing = broker.publish(Route::First, tickets(50).collect());
+        assert!(publishing.now_or_never().is_none());
+    }
+    // Neither the window nor the channels are used up.
+    let published = broker.publish(Route::First, tickets(1000).collect()).await;
+    assert_eq!(published, vec![Published::Confirmed; 1000]);
     broker.close().await;
 }
 

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::{output, wiring};
 
 pub(crate) async fn run(global: &Global, limit: usize) -> anyhow::Result<Exit> {
-    let desk = wiring::open_desk(global)?;
+    let desk = wiring::open_desk(global).await?;
     let entries = desk.operator.audit(limit).await?;
     if global.json {
         for entry in entries {

@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use crate::arguments::{ConfigCommand, Global};
+use crate::config::without_password;
 use crate::exit::Exit;
 use crate::{output, wiring};
 
@@ -37,18 +38,6 @@ fn redact(table: &mut Table) {
             _ => {}
         }
     }
-}
-
-/// `scheme://user:password@host` with the password replaced.
-pub(crate) fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.to_owned();
-    };
-    let Some((user, host)) = rest.rsplit_once('@') else {
-        return url.to_owned();
-    };
-    let user = user.split_once(':').map_or(user, |(user, _)| user);
-    format!("{scheme}://{user}:***@{host}")
 }
 
 #[cfg(test)]

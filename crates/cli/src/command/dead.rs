@@ -12,7 +12,7 @@ use crate::output;
 use crate::wiring::{self, Desk};
 
 pub(crate) async fn run(global: &Global, command: DeadCommand) -> anyhow::Result<Exit> {
-    let desk = wiring::open_desk(global)?;
+    let desk = wiring::open_desk(global).await?;
     match command {
         DeadCommand::List {
             fingerprint,

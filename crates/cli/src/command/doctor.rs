@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::arguments::{DoctorArguments, Global};
 use crate::exit::{Exit, UsageError};
-use crate::{output, wiring};
+use crate::output;
+use crate::wiring::{self, Opener};
 
 pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow::Result<Exit> {
     let loaded = wiring::load_config(global, None)?;
@@ -39,7 +40,7 @@ pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow:
             .map_or("defaults".into(), |file| file.display().to_string())),
     );
     let settings = loaded.settings;
-    let store = match wiring::open_store(&settings) {
+    let store = match wiring::open_store(&settings, Opener::Command).await {
         Ok(store) => store,
         Err(error) => {
             tell("database", Err(format!("{error:#}")));
@@ -47,14 +48,11 @@ pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow:
         }
     };
     let database = store.check().await.map_err(|error| error.to_string());
-    tell(
-        "database",
-        database.map(|()| {
-            settings
-                .sqlite_path()
-                .map_or(String::new(), |path| path.display().to_string())
-        }),
-    );
+    let name = settings.database()?.to_string();
+    tell("database", database.map(|()| name));
+    if let Some(options) = settings.rabbitmq_options(false)? {
+        tell("rabbitmq", wiring::check_rabbitmq(options).await);
+    }
     let violations = store.verify(&[]).await?;
     tell(
         "promises",

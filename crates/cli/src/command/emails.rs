@@ -13,7 +13,7 @@ use crate::{output, view};
 const CHUNK: usize = 500;
 
 pub(crate) async fn run(global: &Global, command: EmailsCommand) -> anyhow::Result<Exit> {
-    let desk = wiring::open_desk(global)?;
+    let desk = wiring::open_desk(global).await?;
     match command {
         EmailsCommand::List { status, filter } => {
             list(global, &desk, filter_of(filter, status)).await

@@ -8,7 +8,7 @@ use crate::exit::{Exit, UsageError};
 use crate::{output, wiring};
 
 pub(crate) async fn run(global: &Global, command: KeysCommand) -> anyhow::Result<Exit> {
-    let desk = wiring::open_or_create_desk(global)?;
+    let desk = wiring::open_or_create_desk(global).await?;
     match command {
         KeysCommand::Create {
             name,

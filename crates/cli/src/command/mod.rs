@@ -21,7 +21,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let Arguments { global, command } = arguments;
     match command.unwrap_or_else(|| Command::Serve(ServeArguments::default())) {
         Command::Serve(arguments) => serve::run(&global, arguments).await,
-        Command::Migrate => migrate::run(&global),
+        Command::Migrate => migrate::run(&global).await,
         Command::Config(command) => config::run(&global, &command),
         Command::Doctor(arguments) => doctor::run(&global, &arguments).await,
         Command::Send(arguments) => send::run(&global, arguments).await,

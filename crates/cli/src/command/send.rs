@@ -17,7 +17,7 @@ use crate::{output, wiring};
 pub(crate) async fn run(global: &Global, arguments: SendArguments) -> anyhow::Result<Exit> {
     let owner = arguments.owner.clone();
     let request = request_of(arguments)?;
-    let desk = wiring::open_or_create_desk(global)?;
+    let desk = wiring::open_or_create_desk(global).await?;
     let submitter = Submitter {
         owner,
         from_addresses: Vec::new(),

@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::{Global, Role, ServeArguments};
-use crate::config::{CAPTURE, Settings};
+use crate::config::{CAPTURE, Database, Settings, without_password};
 use crate::data_dir::ServerLock;
 use crate::exit::{Exit, UsageError};
 use crate::{logging, output, wiring};
@@ -22,18 +22,23 @@ use crate::{logging, output, wiring};
 pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::Result<Exit> {
     let settings = wiring::load_config(global, arguments.listen)?.settings;
     logging::start(&settings)?;
-    let database = settings.sqlite_path()?;
-    crate::data_dir::create(&database)?;
-    let _lock = ServerLock::take(&database)?;
-    let (parts, registry) = wiring::engine_parts(&settings)?;
+    let roles = roles_of(&arguments.roles);
+    let database = settings.database()?;
+    let _lock = match &database {
+        Database::Sqlite(path) => {
+            crate::data_dir::create(path)?;
+            Some(ServerLock::take(path)?)
+        }
+        Database::Postgres(_) => None,
+    };
+    let (parts, registry) = wiring::engine_parts(&settings, roles).await?;
     let has_keys = !parts.store.keys().await?.is_empty();
     let listener = listen(&settings, has_keys).await?;
     let address = listener.local_addr()?;
     if settings.smtp.url.is_empty() {
         refuse_to_swallow(&parts.store).await?;
     }
-    let roles = roles_of(&arguments.roles);
-    if roles != Roles::ALL {
+    if roles != Roles::ALL && matches!(database, Database::Sqlite(_)) {
         tracing::warn!(
             ?roles,
             "some roles are left out: with SQLite no other process can take them over"
@@ -42,7 +47,14 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     let ended = ended_by_signal();
     let engine = Engine::start(parts, wiring::engine_config(&settings, roles));
     tracing::info!(service = settings.service.name, %address, transport = engine.transport.name(), "serving");
-    welcome(&settings, address, engine.transport.name(), has_keys);
+    welcome(
+        &settings,
+        &database,
+        roles,
+        address,
+        engine.transport.name(),
+        has_keys,
+    );
 
     let shutdown = CancellationToken::new();
     let server = tokio::spawn(posthaste_server::serve(
@@ -54,6 +66,8 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
             metrics: Arc::clone(&engine.metrics),
             registry: Arc::new(registry),
             transport: Arc::clone(&engine.transport),
+            broker: Arc::clone(&engine.broker),
+            serves_api: roles.api,
             limits: Limits {
                 in_flight_requests: settings.server.max_in_flight,
                 request_timeout: settings.server.request_timeout.0,
@@ -165,21 +179,35 @@ pub(crate) fn ended_by_signal() -> impl Future<Output = ()> {
     }
 }
 
-fn welcome(settings: &Settings, address: SocketAddr, transport: &str, has_keys: bool) {
+fn welcome(
+    settings: &Settings,
+    database: &Database,
+    roles: Roles,
+    address: SocketAddr,
+    transport: &str,
+    has_keys: bool,
+) {
     let url = format!("http://{address}");
+    if !roles.api {
+        output::announce(&format!(
+            "Posthaste {version} is ready.
+
+  Health     {url}/readyz
+  Database   {database}
+",
+            version = env!("CARGO_PKG_VERSION"),
+        ));
+        return;
+    }
     let mail = match transport {
         CAPTURE => "to the dev inbox; set SMTP_URL to send it for real".to_owned(),
-        _ => format!("to {}", super::config::without_password(&settings.smtp.url)),
+        _ => format!("to {}", without_password(&settings.smtp.url)),
     };
     let key = if has_keys {
         " -H \"Authorization: Bearer $KEY\""
     } else {
         ""
     };
-    let database = settings
-        .sqlite_path()
-        .map(|path| path.display().to_string())
-        .unwrap_or_default();
     output::announce(&format!(
         "Posthaste {version} is ready.
 

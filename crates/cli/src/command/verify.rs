@@ -15,7 +15,7 @@ pub(crate) async fn run(global: &Global, ledger: Option<&Path>) -> anyhow::Resul
         Some(path) => read_ledger(path)?,
         None => Vec::new(),
     };
-    let desk = wiring::open_desk(global)?;
+    let desk = wiring::open_desk(global).await?;
     let violations = desk.operator.verify(&ledger).await?;
     let statistics = desk.operator.statistics().await?;
     if global.json {

@@ -19,7 +19,7 @@ const OPEN_SECTIONS: [&str; 1] = ["policy"];
 const NOT_OPTIONS: [&str; 4] = ["CONFIG", "DATA_DIR", "FAILPOINT", "SERVICES_DIR"];
 
 /// Names that work as they are, and the option each stands for.
-const WELL_KNOWN: [(&str, &str, Shape); 9] = [
+const WELL_KNOWN: [(&str, &str, Shape); 10] = [
     ("DATABASE_URL", "store.url", Shape::Plain),
     ("RABBITMQ_URL", "broker.url", Shape::Plain),
     ("SMTP_URL", "smtp.url", Shape::Plain),
@@ -29,6 +29,7 @@ const WELL_KNOWN: [(&str, &str, Shape); 9] = [
     ("BACKOFF_SCHEDULE", "retry.schedule", Shape::Plain),
     ("LEASE_SECONDS", "sender.lease", Shape::Seconds),
     ("SERVICE_NAME", "service.name", Shape::Plain),
+    ("MANUAL_REVIEW_QUEUE", "broker.review_queue", Shape::Plain),
 ];
 
 #[derive(Clone, Copy)]

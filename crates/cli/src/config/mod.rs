@@ -8,4 +8,4 @@ mod nearest;
 mod settings;
 
 pub(crate) use load::{ConfigError, Loaded, Overrides, load};
-pub(crate) use settings::{CAPTURE, LogFormat, Settings};
+pub(crate) use settings::{CAPTURE, Database, LogFormat, Settings, without_password};

@@ -5,11 +5,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use posthaste_broker::rabbitmq::{self, QueueNames, RabbitMqOptions};
 use posthaste_core::classification::RuleOverride;
 use posthaste_core::duration::HumanDuration;
 use posthaste_core::port::Retention;
 use posthaste_core::retry_policy::{Backoff, OnUnknown, RetryPolicy};
 use posthaste_engine::Policies;
+use posthaste_store::PostgresOptions;
 use posthaste_transport::SmtpConfig;
 use serde::Deserialize;
 use tracing_subscriber::EnvFilter;
@@ -59,13 +61,62 @@ pub(crate) struct Server {
 #[allow(missing_docs)]
 pub(crate) struct Store {
     pub(crate) url: String,
+    pub(crate) connections: usize,
+    pub(crate) writers: usize,
+    pub(crate) timeout: HumanDuration,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
 pub(crate) struct Broker {
     pub(crate) url: String,
+    pub(crate) queue_type: QueueType,
+    pub(crate) existing_queues: Existing,
+    pub(crate) send_queue: String,
+    pub(crate) retry_queue: String,
+    pub(crate) dead_queue: String,
+    pub(crate) review_queue: String,
+    pub(crate) prefetch: u16,
+    pub(crate) publish_timeout: HumanDuration,
     pub(crate) capacity: usize,
+}
+
+/// The kind of queue that is declared in RabbitMQ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum QueueType {
+    /// Replicated.
+    Quorum,
+    /// On one node.
+    Classic,
+}
+
+/// What becomes of a queue that is there with other settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Existing {
+    /// It is an error.
+    Check,
+    /// It is used as it is.
+    Accept,
+}
+
+/// Where emails are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Database {
+    /// In this file.
+    Sqlite(PathBuf),
+    /// In the database at this URL.
+    Postgres(String),
+}
+
+impl std::fmt::Display for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(path) => path.display().fmt(f),
+            Self::Postgres(url) => f.write_str(&without_password(url)),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -242,13 +293,20 @@ impl Settings {
             let message = "server.max_in_flight, broker.capacity and smtp.messages_per_connection must be at least 1";
             return Err(ConfigError::new("configuration", message));
         }
-        if !self.broker.url.is_empty() {
-            let message = "RabbitMQ is not supported yet; leave RABBITMQ_URL unset for the queue in this process";
-            return Err(ConfigError::new("broker.url", message));
+        if !(2..=1000).contains(&self.store.connections) || !(1..=64).contains(&self.store.writers)
+        {
+            let message = "store.connections must be from 2 to 1000, store.writers from 1 to 64";
+            return Err(ConfigError::new("store", message));
         }
+        at_least(
+            "store.timeout",
+            self.store.timeout.0,
+            Duration::from_millis(100),
+        )?;
+        self.rabbitmq_options(true)?;
         self.smtp_config()?;
         self.log.filter()?;
-        self.sqlite_path().map(drop)
+        self.database().map(drop)
     }
 
     /// The mail server, if mail goes to one. `capture` says on purpose that it does not.
@@ -261,23 +319,85 @@ impl Settings {
             .map_err(|error| ConfigError::new("smtp.url (SMTP_URL)", error.to_string()))
     }
 
-    /// The database file.
-    pub(crate) fn sqlite_path(&self) -> Result<PathBuf, ConfigError> {
+    /// How to reach RabbitMQ, if tickets wait there.
+    pub(crate) fn rabbitmq_options(
+        &self,
+        consumes: bool,
+    ) -> Result<Option<RabbitMqOptions>, ConfigError> {
+        let broker = &self.broker;
+        if broker.url.is_empty() {
+            return Ok(None);
+        }
+        let mut options = RabbitMqOptions::new(&broker.url);
+        options.queue_type = match broker.queue_type {
+            QueueType::Quorum => rabbitmq::QueueType::Quorum,
+            QueueType::Classic => rabbitmq::QueueType::Classic,
+        };
+        options.existing_queues = match broker.existing_queues {
+            Existing::Check => rabbitmq::Existing::Check,
+            Existing::Accept => rabbitmq::Existing::Accept,
+        };
+        options.names = QueueNames {
+            send: broker.send_queue.clone(),
+            retry: Some(broker.retry_queue.clone()).filter(|name| !name.is_empty()),
+            dead: broker.dead_queue.clone(),
+            review: broker.review_queue.clone(),
+        };
+        options.prefetch = broker.prefetch;
+        options.publish_deadline = broker.publish_timeout.0;
+        options.dead_notice_ttl = self.retention.dead.0;
+        options.consumes = consumes;
+        options.service_name.clone_from(&self.service.name);
+        options
+            .check()
+            .map_err(|error| ConfigError::new("broker (RABBITMQ_URL)", error.to_string()))?;
+        Ok(Some(options))
+    }
+
+    /// Where emails are kept.
+    pub(crate) fn database(&self) -> Result<Database, ConfigError> {
         let url = self.store.url.as_str();
+        let default = || Database::Sqlite(self.service.data_dir.join("posthaste.db"));
         if url.is_empty() {
-            return Ok(self.service.data_dir.join("posthaste.db"));
+            return Ok(default());
+        }
+        if url.starts_with("postgresql://") || url.starts_with("postgres://") {
+            return Ok(Database::Postgres(url.to_owned()));
         }
         match url.strip_prefix("sqlite:") {
             Some(path) if !path.trim_start_matches('/').is_empty() => {
                 // Both sqlite:PATH and sqlite:///PATH are in use.
                 let path = path.strip_prefix("//").unwrap_or(path);
-                Ok(PathBuf::from(path))
+                Ok(Database::Sqlite(PathBuf::from(path)))
             }
-            Some(_) => Ok(self.service.data_dir.join("posthaste.db")),
+            Some(_) => Ok(default()),
             None => {
-                let message = "must be sqlite:PATH; PostgreSQL is not supported yet";
+                let message = "must be sqlite:PATH or postgresql://user:password@host/database";
                 Err(ConfigError::new("store.url (DATABASE_URL)", message))
             }
         }
+    }
+
+    /// How to open the PostgreSQL database at `url`.
+    pub(crate) fn postgres_options(&self, url: &str) -> PostgresOptions {
+        let mut options = PostgresOptions::new(url);
+        options.connections = self.store.connections;
+        options.writers = self.store.writers;
+        options.deadline = self.store.timeout.0;
+        options
+    }
+}
+
+/// `scheme://user:password@host` with the password replaced.
+pub(crate) fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let Some((user, host)) = rest.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    match user.split_once(':') {
+        Some((user, _)) => format!("{scheme}://{user}:***@{host}"),
+        None => url.to_owned(),
     }
 }

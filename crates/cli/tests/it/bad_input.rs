@@ -2,7 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{email_to, get, post, posthaste, verify};
+use crate::backend::{Backend, on_every_backend};
+use crate::support::{email_to, get, post, verify};
+
+on_every_backend! {
+    every_bad_input_is_refused_by_name_and_stores_nothing,
+    a_body_over_the_limit_is_413,
+}
 
 /// An email with one thing wrong, and the field that the answer must name.
 fn cases() -> Vec<(Value, &'static str)> {
@@ -81,9 +87,8 @@ fn cases() -> Vec<(Value, &'static str)> {
     ]
 }
 
-#[tokio::test]
-async fn every_bad_input_is_refused_by_name_and_stores_nothing() {
-    let server = posthaste().start().await;
+async fn every_bad_input_is_refused_by_name_and_stores_nothing(backend: &Backend) {
+    let server = backend.posthaste().start().await;
     for (email, field) in cases() {
         let answer = post(&server, "/v1/emails", &email).await;
         assert!(
@@ -123,9 +128,8 @@ async fn every_bad_input_is_refused_by_name_and_stores_nothing() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn a_body_over_the_limit_is_413() {
-    let server = posthaste().start().await;
+async fn a_body_over_the_limit_is_413(backend: &Backend) {
+    let server = backend.posthaste().start().await;
     let mut email = email_to("ann@example.org");
     email["text"] = json!("x".repeat(26 * 1024 * 1024));
     let answer = post(&server, "/v1/emails", &email).await;

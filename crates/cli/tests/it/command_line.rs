@@ -2,12 +2,22 @@
 
 use serde_json::Value;
 
-use crate::support::{a_sink, email_to, get, posthaste, run, sending_to, submit, until, verify};
+use crate::backend::{Backend, on_every_backend};
+use crate::support::{a_sink, email_to, get, run, submit, until, verify};
 
-#[tokio::test]
-async fn an_email_handed_in_by_the_command_line_is_sent_by_the_running_server() {
+on_every_backend! {
+    an_email_handed_in_by_the_command_line_is_sent_by_the_running_server,
+    a_dead_letter_retried_by_the_command_line_is_sent_by_the_running_server,
+    exit_codes_tell_what_happened,
+    verify_fails_on_a_ledger_id_that_is_missing,
+    once_a_key_exists_requests_need_one_and_a_revoked_one_is_useless_at_once,
+    listening_beyond_this_machine_needs_a_key_first,
+    a_forgotten_mail_server_does_not_turn_real_mail_into_captured_mail,
+}
+
+async fn an_email_handed_in_by_the_command_line_is_sent_by_the_running_server(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).start().await;
+    let server = backend.sending_to(&sink).start().await;
     let output = run(
         &server,
         &[
@@ -30,10 +40,15 @@ async fn an_email_handed_in_by_the_command_line_is_sent_by_the_running_server() 
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn a_dead_letter_retried_by_the_command_line_is_sent_by_the_running_server() {
+async fn a_dead_letter_retried_by_the_command_line_is_sent_by_the_running_server(
+    backend: &Backend,
+) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).env("MAX_ATTEMPTS", "1").start().await;
+    let server = backend
+        .sending_to(&sink)
+        .env("MAX_ATTEMPTS", "1")
+        .start()
+        .await;
     let id = submit(&server, &email_to("fail1@example.org")).await;
     until(&server, &id, "dead").await;
     let listed = run(&server, &["dead", "list", "--json"]).await;
@@ -46,9 +61,8 @@ async fn a_dead_letter_retried_by_the_command_line_is_sent_by_the_running_server
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn exit_codes_tell_what_happened() {
-    let server = posthaste().start().await;
+async fn exit_codes_tell_what_happened(backend: &Backend) {
+    let server = backend.posthaste().start().await;
     let nobody = "0198a000-0000-7000-8000-000000000000";
     let cases: [(&[&str], i32); 8] = [
         (&["emails", "list"], 0),
@@ -84,10 +98,9 @@ async fn exit_codes_tell_what_happened() {
     }
 }
 
-#[tokio::test]
-async fn verify_fails_on_a_ledger_id_that_is_missing() {
+async fn verify_fails_on_a_ledger_id_that_is_missing(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).start().await;
+    let server = backend.sending_to(&sink).start().await;
     let id = submit(&server, &email_to("ann@example.org")).await;
     until(&server, &id, "sent").await;
     let ledger = server.data_dir().join("ledger");
@@ -104,9 +117,10 @@ async fn verify_fails_on_a_ledger_id_that_is_missing() {
     assert!(output.stdout.contains("I2"), "{}", output.stdout);
 }
 
-#[tokio::test]
-async fn once_a_key_exists_requests_need_one_and_a_revoked_one_is_useless_at_once() {
-    let server = posthaste().start().await;
+async fn once_a_key_exists_requests_need_one_and_a_revoked_one_is_useless_at_once(
+    backend: &Backend,
+) {
+    let server = backend.posthaste().start().await;
     assert_eq!(get(&server, "/v1/stats").await.status, 200);
     let made = run(
         &server,
@@ -135,9 +149,8 @@ async fn once_a_key_exists_requests_need_one_and_a_revoked_one_is_useless_at_onc
     assert_eq!(asked(key).await, 401);
 }
 
-#[tokio::test]
-async fn listening_beyond_this_machine_needs_a_key_first() {
-    let mut server = posthaste().start().await;
+async fn listening_beyond_this_machine_needs_a_key_first(backend: &Backend) {
+    let mut server = backend.posthaste().start().await;
     server.kill9();
     let output = run(&server, &["serve", "--listen", "0.0.0.0:0"]).await;
     assert_eq!(output.code, 2, "{}", output.stderr);
@@ -162,10 +175,10 @@ async fn the_configuration_is_shown_without_secrets() {
     assert!(!output.stdout.contains("hunter2"));
 }
 
-#[tokio::test]
-async fn a_forgotten_mail_server_does_not_turn_real_mail_into_captured_mail() {
+async fn a_forgotten_mail_server_does_not_turn_real_mail_into_captured_mail(backend: &Backend) {
     let sink = a_sink().await;
-    let mut server = sending_to(&sink)
+    let mut server = backend
+        .sending_to(&sink)
         .env("BACKOFF_SCHEDULE", "1h")
         .start()
         .await;

@@ -2,14 +2,20 @@
 
 use serde_json::json;
 
-use crate::support::{
-    a_sink, email_to, get, post, posthaste, sending_to, submit, text, until, verify,
-};
+use crate::backend::{Backend, on_every_backend};
+use crate::support::{a_sink, email_to, get, post, submit, text, until, verify};
 
-#[tokio::test]
-async fn the_printed_curl_line_puts_an_email_into_the_dev_inbox() {
+on_every_backend! {
+    the_printed_curl_line_puts_an_email_into_the_dev_inbox,
+    with_smtp_url_it_arrives_at_the_server,
+    the_same_key_twice_gives_one_email,
+    an_email_for_later_waits_for_its_time,
+    several_recipients_are_told_apart,
+}
+
+async fn the_printed_curl_line_puts_an_email_into_the_dev_inbox(backend: &Backend) {
     // Nothing else between the lines.
-    let quiet = posthaste().env("POSTHASTE_LOG__LEVEL", "error");
+    let quiet = backend.posthaste().env("POSTHASTE_LOG__LEVEL", "error");
     let server = quiet.start().await;
     server.wait_for_line("-d '{").await;
     // The line as it is printed, run by a shell.
@@ -41,10 +47,9 @@ async fn the_printed_curl_line_puts_an_email_into_the_dev_inbox() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn with_smtp_url_it_arrives_at_the_server() {
+async fn with_smtp_url_it_arrives_at_the_server(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).start().await;
+    let server = backend.sending_to(&sink).start().await;
     let id = submit(&server, &email_to("ann@example.org")).await;
     let email = until(&server, &id, "sent").await;
     assert_eq!(email["attempts"][0]["outcome"], "sent");
@@ -55,10 +60,9 @@ async fn with_smtp_url_it_arrives_at_the_server() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn the_same_key_twice_gives_one_email() {
+async fn the_same_key_twice_gives_one_email(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).start().await;
+    let server = backend.sending_to(&sink).start().await;
     let mut email = email_to("ann@example.org");
     email["message_key"] = json!("order-1");
     let first = post(&server, "/v1/emails", &email).await;
@@ -78,10 +82,9 @@ async fn the_same_key_twice_gives_one_email() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn an_email_for_later_waits_for_its_time() {
+async fn an_email_for_later_waits_for_its_time(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).start().await;
+    let server = backend.sending_to(&sink).start().await;
     let mut email = email_to("ann@example.org");
     let at = jiff::Timestamp::now() + std::time::Duration::from_secs(3);
     email["send_at"] = json!(at.to_string());
@@ -96,10 +99,9 @@ async fn an_email_for_later_waits_for_its_time() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn several_recipients_are_told_apart() {
+async fn several_recipients_are_told_apart(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).start().await;
+    let server = backend.sending_to(&sink).start().await;
     let mut email = email_to("ann@example.org");
     email["to"] = json!(["ann@example.org", "reject@example.org", "fail1@example.org"]);
     let id = submit(&server, &email).await;

@@ -1,45 +1,54 @@
 //! The gate between "cannot have left" and "may have left".
 
+use posthaste_sink::Sink;
 use posthaste_testkit::process::Posthaste;
 use serde_json::Value;
 
+use crate::backend::{Backend, on_every_backend};
 use crate::recording_server::RecordingServer;
 use crate::support::{
-    a_sink, copies, email_to, id_of_accepted, keyed_email_to, posthaste, run, sending_to, submit,
-    submit_fatal, until, verify,
+    a_sink, copies, email_to, id_of_accepted, keyed_email_to, run, submit, submit_fatal, until,
+    until_the_lease_ran_out, verify,
 };
 
-fn row(server: &Posthaste, id: &str) -> (String, String) {
-    let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
-    let id: uuid::Uuid = id.parse().unwrap();
-    database
-        .query_row(
-            "SELECT status, phase FROM email_log WHERE id = ?1",
-            [id.as_bytes().as_slice()],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .unwrap()
+on_every_backend! {
+    the_dot_is_sent_only_after_committing_is_readable_from_another_connection,
+    killed_right_before_the_dot_exactly_one_copy_leaves_in_the_end,
+    killed_right_after_the_dot_resend_sends_at_most_one_more_copy_and_says_so,
+    killed_right_after_the_dot_hold_waits_for_an_operator_who_knows_it_arrived,
+    killed_right_after_the_dot_hold_waits_for_an_operator_who_sends_it_again,
+    killed_right_after_the_dot_hold_waits_for_an_operator_who_gives_it_up,
+    a_sender_frozen_past_its_lease_finishes_with_its_late_250_and_sends_no_second_copy,
+    a_server_that_drops_after_the_dot_leaves_an_uncertain_email,
 }
 
-#[tokio::test]
-async fn the_dot_is_sent_only_after_committing_is_readable_from_another_connection() {
+async fn the_dot_is_sent_only_after_committing_is_readable_from_another_connection(
+    backend: &Backend,
+) {
     let mut recorder = RecordingServer::start().await;
-    let server = posthaste().env("SMTP_URL", &recorder.url).start().await;
+    let server = backend
+        .posthaste()
+        .env("SMTP_URL", &recorder.url)
+        .start()
+        .await;
     for n in 0..20 {
         let id = submit(&server, &email_to(&format!("user{n}@example.org"))).await;
         let dot = recorder.dots.recv().await.unwrap();
         assert!(String::from_utf8_lossy(&dot.bytes).contains("It works."));
-        assert_eq!(row(&server, &id), ("sending".into(), "committing".into()));
+        assert_eq!(
+            backend.status_and_phase(&id).await,
+            ("sending".into(), "committing".into())
+        );
         dot.answer.send("250 2.0.0 kept\r\n").unwrap();
         until(&server, &id, "sent").await;
     }
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn killed_right_before_the_dot_exactly_one_copy_leaves_in_the_end() {
+async fn killed_right_before_the_dot_exactly_one_copy_leaves_in_the_end(backend: &Backend) {
     let sink = a_sink().await;
-    let mut server = sending_to(&sink)
+    let mut server = backend
+        .sending_to(&sink)
         .env("POSTHASTE_FAILPOINT", "smtp.before_dot=kill")
         .start()
         .await;
@@ -57,10 +66,12 @@ async fn killed_right_before_the_dot_exactly_one_copy_leaves_in_the_end() {
 
 /// Kills the sender right after the dot and starts it again with this policy.
 async fn killed_after_the_dot(
-    sink: &posthaste_sink::Sink,
+    backend: &Backend,
+    sink: &Sink,
     on_unknown: &str,
 ) -> (Posthaste, String) {
-    let mut server = sending_to(sink)
+    let mut server = backend
+        .sending_to(sink)
         .env("POSTHASTE_FAILPOINT", "smtp.after_dot=kill")
         .env("POSTHASTE_RETRY__ON_UNKNOWN", on_unknown)
         .start()
@@ -73,10 +84,11 @@ async fn killed_after_the_dot(
     (server, id)
 }
 
-#[tokio::test]
-async fn killed_right_after_the_dot_resend_sends_at_most_one_more_copy_and_says_so() {
+async fn killed_right_after_the_dot_resend_sends_at_most_one_more_copy_and_says_so(
+    backend: &Backend,
+) {
     let sink = a_sink().await;
-    let (server, id) = killed_after_the_dot(&sink, "resend").await;
+    let (server, id) = killed_after_the_dot(backend, &sink, "resend").await;
     let sent = until(&server, &id, "sent").await;
     assert_eq!(sent["attempts"][0]["outcome"], "unknown");
     assert_eq!(sent["attempts"][1]["outcome"], "sent");
@@ -106,29 +118,41 @@ async fn resolved(server: &Posthaste, id: &str, resolution: &str) -> Value {
         .await
 }
 
-#[tokio::test]
-async fn killed_right_after_the_dot_hold_waits_for_an_operator() {
-    for (resolution, status, total) in [
-        ("sent", "sent", 1),
-        ("retry", "sent", 2),
-        ("dead", "dead", 1),
-    ] {
-        let sink = a_sink().await;
-        let (server, id) = killed_after_the_dot(&sink, "hold").await;
-        let ended = resolved(&server, &id, resolution).await;
-        assert_eq!(ended["status"], status, "{resolution}");
-        assert_eq!(copies(&sink, &id, "ann@example.org"), total, "{resolution}");
-        if resolution == "dead" {
-            assert_eq!(ended["dead_reason"], "Uncertain");
-        }
-        verify(&server).await;
-    }
+/// Kills the sender right after the dot, and lets an operator say what became of the email.
+async fn held_and_resolved(backend: &Backend, resolution: &str) -> (Value, u64) {
+    let sink = a_sink().await;
+    let (server, id) = killed_after_the_dot(backend, &sink, "hold").await;
+    let ended = resolved(&server, &id, resolution).await;
+    verify(&server).await;
+    (ended, copies(&sink, &id, "ann@example.org"))
 }
 
-#[tokio::test]
-async fn a_sender_frozen_past_its_lease_finishes_with_its_late_250_and_sends_no_second_copy() {
+async fn killed_right_after_the_dot_hold_waits_for_an_operator_who_knows_it_arrived(
+    backend: &Backend,
+) {
+    let (ended, copies) = held_and_resolved(backend, "sent").await;
+    assert_eq!((&ended["status"], copies), (&"sent".into(), 1));
+}
+
+async fn killed_right_after_the_dot_hold_waits_for_an_operator_who_sends_it_again(
+    backend: &Backend,
+) {
+    let (ended, copies) = held_and_resolved(backend, "retry").await;
+    assert_eq!((&ended["status"], copies), (&"sent".into(), 2));
+}
+
+async fn killed_right_after_the_dot_hold_waits_for_an_operator_who_gives_it_up(backend: &Backend) {
+    let (ended, copies) = held_and_resolved(backend, "dead").await;
+    assert_eq!((&ended["status"], copies), (&"dead".into(), 1));
+    assert_eq!(ended["dead_reason"], "Uncertain");
+}
+
+async fn a_sender_frozen_past_its_lease_finishes_with_its_late_250_and_sends_no_second_copy(
+    backend: &Backend,
+) {
     let mut recorder = RecordingServer::start().await;
-    let server = posthaste()
+    let server = backend
+        .posthaste()
         .env("SMTP_URL", &recorder.url)
         .env("LEASE_SECONDS", "1")
         .env("POSTHASTE_RETRY__ON_UNKNOWN", "hold")
@@ -137,18 +161,8 @@ async fn a_sender_frozen_past_its_lease_finishes_with_its_late_250_and_sends_no_
     let id = submit(&server, &email_to("ann@example.org")).await;
     let dot = recorder.dots.recv().await.unwrap();
     server.pause();
-    let locked_until = || {
-        let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
-        let sql = "SELECT locked_until FROM email_log";
-        database
-            .query_row(sql, [], |row| row.get::<_, Option<i64>>(0))
-            .unwrap()
-            .unwrap()
-    };
     // Nobody renews while it is frozen: the lease runs out.
-    while jiff::Timestamp::now().as_microsecond() <= locked_until() + 500_000 {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    until_the_lease_ran_out(backend, &id).await;
     dot.answer.send("250 2.0.0 kept\r\n").unwrap();
     server.resume();
     let sent = until(&server, &id, "sent").await;
@@ -158,10 +172,10 @@ async fn a_sender_frozen_past_its_lease_finishes_with_its_late_250_and_sends_no_
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn a_server_that_drops_after_the_dot_leaves_an_uncertain_email() {
+async fn a_server_that_drops_after_the_dot_leaves_an_uncertain_email(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink)
+    let server = backend
+        .sending_to(&sink)
         .env("POSTHASTE_RETRY__ON_UNKNOWN", "hold")
         .start()
         .await;

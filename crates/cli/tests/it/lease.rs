@@ -5,17 +5,22 @@ use std::time::Duration;
 use posthaste_sink::{Sink, SinkConfig};
 use serde_json::json;
 
-use crate::support::{email_to, post, sending_to, text, until, verify};
+use crate::backend::{Backend, on_every_backend};
+use crate::support::{email_to, post, text, until, verify};
 
-#[tokio::test]
-async fn five_hundred_emails_through_a_server_that_takes_longer_than_the_lease() {
+on_every_backend! {
+    five_hundred_emails_through_a_server_that_takes_longer_than_the_lease,
+}
+
+async fn five_hundred_emails_through_a_server_that_takes_longer_than_the_lease(backend: &Backend) {
     let sink = Sink::start(SinkConfig {
         delay: Duration::from_secs(5),
         ..SinkConfig::default()
     })
     .await
     .unwrap();
-    let server = sending_to(&sink)
+    let server = backend
+        .sending_to(&sink)
         .env("LEASE_SECONDS", "3")
         .env("POSTHASTE_SENDER__CONNECTIONS", "250")
         .start()

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod backend;
 mod bad_input;
 mod command_line;
 mod crash;

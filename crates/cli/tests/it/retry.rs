@@ -3,7 +3,17 @@
 use posthaste_sink::Mode;
 use serde_json::Value;
 
-use crate::support::{a_sink, copies, email_to, get, post, sending_to, submit, until, verify};
+use crate::backend::{Backend, on_every_backend};
+use crate::support::{a_sink, copies, email_to, get, post, submit, until, verify};
+
+on_every_backend! {
+    a_transient_failure_is_retried_at_the_right_time_and_delivered,
+    a_permanent_failure_is_dead_at_once_with_its_reason,
+    an_exhausted_budget_is_dead_with_max_attempts_exceeded,
+    a_replayed_dead_letter_is_delivered_with_a_fresh_budget,
+    lowering_the_budget_ends_emails_that_already_wait,
+    an_outage_of_the_mail_server_costs_nothing,
+}
 
 fn time(value: &Value) -> f64 {
     let text = value.as_str().unwrap();
@@ -11,10 +21,10 @@ fn time(value: &Value) -> f64 {
     at.as_microsecond() as f64 / 1e6
 }
 
-#[tokio::test]
-async fn a_transient_failure_is_retried_at_the_right_time_and_delivered() {
+async fn a_transient_failure_is_retried_at_the_right_time_and_delivered(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink)
+    let server = backend
+        .sending_to(&sink)
         .env("BACKOFF_SCHEDULE", "2s,5m")
         .start()
         .await;
@@ -40,10 +50,9 @@ async fn a_transient_failure_is_retried_at_the_right_time_and_delivered() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn a_permanent_failure_is_dead_at_once_with_its_reason() {
+async fn a_permanent_failure_is_dead_at_once_with_its_reason(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).start().await;
+    let server = backend.sending_to(&sink).start().await;
     for (recipient, reason) in [
         ("reject@example.org", "HardBounce"),
         ("reject-data@example.org", "MessageRejected"),
@@ -60,10 +69,13 @@ async fn a_permanent_failure_is_dead_at_once_with_its_reason() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn an_exhausted_budget_is_dead_with_max_attempts_exceeded() {
+async fn an_exhausted_budget_is_dead_with_max_attempts_exceeded(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).env("MAX_ATTEMPTS", "3").start().await;
+    let server = backend
+        .sending_to(&sink)
+        .env("MAX_ATTEMPTS", "3")
+        .start()
+        .await;
     let id = submit(&server, &email_to("tempfail@example.org")).await;
     let dead = until(&server, &id, "dead").await;
     assert_eq!(dead["dead_reason"], "MaxAttemptsExceeded");
@@ -79,10 +91,10 @@ async fn an_exhausted_budget_is_dead_with_max_attempts_exceeded() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn a_replayed_dead_letter_is_delivered_with_a_fresh_budget() {
+async fn a_replayed_dead_letter_is_delivered_with_a_fresh_budget(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink)
+    let server = backend
+        .sending_to(&sink)
         .env("MAX_ATTEMPTS", "2")
         .env("BACKOFF_SCHEDULE", "1s")
         .start()
@@ -124,10 +136,10 @@ async fn a_replayed_dead_letter_is_delivered_with_a_fresh_budget() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn lowering_the_budget_ends_emails_that_already_wait() {
+async fn lowering_the_budget_ends_emails_that_already_wait(backend: &Backend) {
     let sink = a_sink().await;
-    let mut server = sending_to(&sink)
+    let mut server = backend
+        .sending_to(&sink)
         .env("BACKOFF_SCHEDULE", "100ms,100ms,5s")
         .start()
         .await;
@@ -143,10 +155,9 @@ async fn lowering_the_budget_ends_emails_that_already_wait() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn an_outage_of_the_mail_server_costs_nothing() {
+async fn an_outage_of_the_mail_server_costs_nothing(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink).start().await;
+    let server = backend.sending_to(&sink).start().await;
     sink.set_mode(Mode::RefuseConnections);
     let mut ids = Vec::new();
     for n in 0..20 {

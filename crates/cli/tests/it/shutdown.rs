@@ -2,12 +2,18 @@
 
 use serde_json::json;
 
-use crate::support::{a_sink, email_to, post, run, sending_to, until, verify};
+use crate::backend::{Backend, on_every_backend};
+use crate::support::{a_sink, email_to, post, run, until, verify};
 
-#[tokio::test]
-async fn sigterm_under_load_drains_and_leaves_nothing_uncertain() {
+on_every_backend! {
+    sigterm_under_load_drains_and_leaves_nothing_uncertain,
+    a_server_that_hangs_does_not_hold_up_the_shutdown,
+}
+
+async fn sigterm_under_load_drains_and_leaves_nothing_uncertain(backend: &Backend) {
     let sink = a_sink().await;
-    let mut server = sending_to(&sink)
+    let mut server = backend
+        .sending_to(&sink)
         .env("POSTHASTE_SENDER__CONNECTIONS", "4")
         .start()
         .await;
@@ -38,10 +44,10 @@ async fn sigterm_under_load_drains_and_leaves_nothing_uncertain() {
     verify(&server).await;
 }
 
-#[tokio::test]
-async fn a_server_that_hangs_does_not_hold_up_the_shutdown() {
+async fn a_server_that_hangs_does_not_hold_up_the_shutdown(backend: &Backend) {
     let sink = a_sink().await;
-    let mut server = sending_to(&sink)
+    let mut server = backend
+        .sending_to(&sink)
         .env("POSTHASTE_SHUTDOWN__DRAIN", "4s")
         .start()
         .await;

@@ -1,15 +1,18 @@
 //! The numbers equal the rows after a mixed run.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
-use crate::support::{a_sink, email_to, get, post, sending_to, text, verify};
+use crate::backend::{Backend, on_every_backend};
+use crate::support::{a_sink, email_to, get, post, text, verify};
 
-#[tokio::test]
-async fn stats_and_gauges_equal_the_rows_after_a_mixed_run() {
+on_every_backend! {
+    stats_and_gauges_equal_the_rows_after_a_mixed_run,
+}
+
+async fn stats_and_gauges_equal_the_rows_after_a_mixed_run(backend: &Backend) {
     let sink = a_sink().await;
-    let server = sending_to(&sink)
+    let server = backend
+        .sending_to(&sink)
         .env("MAX_ATTEMPTS", "3")
         .env("POSTHASTE_RETRY__ON_UNKNOWN", "hold")
         .start()
@@ -47,16 +50,7 @@ async fn stats_and_gauges_equal_the_rows_after_a_mixed_run() {
         assert_eq!(post(&server, &path, &json!({})).await.status, 200);
     }
 
-    let database = rusqlite::Connection::open(server.data_dir().join("posthaste.db")).unwrap();
-    let rows: BTreeMap<String, u64> = database
-        .prepare("SELECT status, count(*) FROM email_log GROUP BY status")
-        .unwrap()
-        .query_map([], |row| {
-            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
-        })
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
+    let rows = backend.rows_by_status().await;
     let stats = get(&server, "/v1/stats").await.body;
     let metrics = text(&server, "/metrics").await;
     for (status, counted) in stats["emails"].as_object().unwrap() {

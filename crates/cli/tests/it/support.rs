@@ -1,21 +1,12 @@
 //! What the scenarios share.
 
+use std::time::Duration;
+
 use posthaste_sink::{Sink, SinkConfig};
-use posthaste_testkit::process::{Posthaste, PosthasteBuilder};
+use posthaste_testkit::process::Posthaste;
 use serde_json::{Value, json};
 
-/// The real binary, not started yet.
-pub(crate) fn posthaste() -> PosthasteBuilder {
-    Posthaste::builder(env!("CARGO_BIN_EXE_posthaste"))
-}
-
-/// The real binary, sending to this sink, with short delays.
-pub(crate) fn sending_to(sink: &Sink) -> PosthasteBuilder {
-    posthaste()
-        .env("SMTP_URL", format!("{}?tls=none", sink.url()))
-        .env("BACKOFF_SCHEDULE", "100ms")
-        .env("LEASE_SECONDS", "1")
-}
+use crate::backend::Backend;
 
 /// A sink that keeps what it gets.
 pub(crate) async fn a_sink() -> Sink {
@@ -126,6 +117,24 @@ pub(crate) async fn until(server: &Posthaste, id: &str, status: &str) -> Value {
     server
         .wait_for_email(id, |email| email["status"] == status)
         .await
+}
+
+/// How each attempt of an email ended.
+pub(crate) fn outcomes(email: &Value) -> Vec<String> {
+    let attempts = email["attempts"].as_array().unwrap();
+    let outcome = |attempt: &Value| attempt["outcome"].as_str().unwrap().to_owned();
+    attempts.iter().map(outcome).collect()
+}
+
+/// Waits until nobody has renewed an email's lease for longer than it lasts.
+pub(crate) async fn until_the_lease_ran_out(backend: &Backend, id: &str) {
+    loop {
+        let (until, now) = backend.locked_until_and_now(id).await;
+        if now > until + Duration::from_millis(500) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// How many copies of an email arrived at this recipient.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
-use posthaste_core::port::{Accepted, Broker, Published, SharedStore, StoreError, Ticket};
+use posthaste_core::port::{Accepted, Broker, Published, Route, SharedStore, StoreError, Ticket};
 use posthaste_core::status::Status;
 use tokio::sync::Notify;
 
@@ -217,7 +217,7 @@ impl Intake {
             return;
         }
         let ids: Vec<EmailId> = tickets.iter().map(|ticket| ticket.email_id).collect();
-        let published = broker.publish(tickets).await;
+        let published = broker.publish(Route::First, tickets).await;
         let refused: Vec<EmailId> = ids
             .into_iter()
             .zip(published)

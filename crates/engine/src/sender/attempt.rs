@@ -13,13 +13,9 @@ use posthaste_core::lifecycle::Refusal;
 use posthaste_core::port::{Finish, Gate, Lease, Outgoing, SharedStore, Started};
 use posthaste_core::status::{DeadReason, Outcome, Status};
 
-use super::Sender;
 use super::lease_keeper::Held;
+use super::{FIRST_REST, LONGEST_REST, Sender};
 use crate::Metrics;
-
-/// After an error of the store, the next try comes after this time, then twice as long.
-const FIRST_REST: Duration = Duration::from_millis(50);
-const LONGEST_REST: Duration = Duration::from_secs(2);
 
 /// The gate of one attempt: commits `committing`, and looks at the clock once more.
 struct LeaseGate<'a> {

@@ -1,8 +1,9 @@
 //! Takes tickets, begins attempts, talks to the transport, records what came of it.
 //!
 //! An attempt is a row of steps over one value: begin, send (with the gate before the final
-//! dot), decide, finish, acknowledge. Whatever goes wrong on the way leaves the email in the
-//! store, where the rescuer or another sender finds it.
+//! dot), decide, finish. A ticket has said what it has to say once its attempt has begun, and is
+//! acknowledged then: from there on the lease in the store says who sends. Whatever goes wrong on
+//! the way leaves the email in the store, where the rescuer or another sender finds it.
 
 mod attempt;
 mod lease_keeper;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use posthaste_core::Timestamp;
 use posthaste_core::classification::Classifier;
-use posthaste_core::port::{Begun, Broker, SharedStore, Started, Transport};
+use posthaste_core::port::{Begun, Broker, SharedStore, Started, TicketDelivery, Transport};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +25,12 @@ use crate::{Metrics, Policies};
 const IDLE: Duration = Duration::from_millis(500);
 /// Attempts under way per connection: while one talks, another's commit is under way.
 const ATTEMPTS_PER_CONNECTION: usize = 2;
+
+/// For this long tickets are kept while the store is away.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// After an error of the store, the next try comes after this time, then twice as long.
+const FIRST_REST: Duration = Duration::from_millis(50);
+const LONGEST_REST: Duration = Duration::from_secs(2);
 
 /// How a sender works.
 #[derive(Debug, Clone)]
@@ -179,43 +186,48 @@ impl Sender {
 
     async fn begin(
         self: Arc<Self>,
-        deliveries: Vec<posthaste_core::port::TicketDelivery>,
+        deliveries: Vec<TicketDelivery>,
         permits: Vec<OwnedSemaphorePermit>,
     ) {
-        let asked = Instant::now();
-        let ids = deliveries
-            .iter()
-            .map(|delivery| delivery.ticket.email_id)
-            .collect();
-        let begun = match self
-            .store
-            .begin(ids, &self.config.worker, self.config.lease)
-            .await
-        {
-            Ok(begun) => begun,
-            Err(error) => {
-                // The tickets are lost with this; the emails are found by their age.
-                tracing::warn!(%error, "could not begin attempts; the emails wait in the store");
-                return;
-            }
+        let Some((begun, asked)) = self.open(&deliveries).await else {
+            self.broker.give_back(deliveries).await;
+            return;
         };
         posthaste_core::failpoint::hit("sender.after_begin");
-        let mut permits = permits.into_iter();
-        let mut settled = Vec::new();
-        for (begun, delivery) in begun.into_iter().zip(deliveries) {
-            match begun {
-                Begun::Started(started) => {
-                    let Some(permit) = permits.next() else {
-                        continue;
-                    };
-                    self.spawn_attempt(*started, asked, permit, Some(delivery));
-                }
-                // Finished, in progress, not due, unknown: the ticket has nothing more to say.
-                Begun::Refused(_) | Begun::NotFound => settled.push(delivery),
+        for (begun, permit) in begun.into_iter().zip(permits) {
+            // Finished, in progress, not due, not there: then there is nothing to do.
+            if let Begun::Started(started) = begun {
+                self.spawn_attempt(*started, asked, permit);
             }
         }
-        if !settled.is_empty() {
-            self.broker.acknowledge(settled).await;
+        self.broker.acknowledge(deliveries).await;
+    }
+
+    /// Begins the attempts of tickets. The store may be away: the tickets are kept for a while, so
+    /// that they do not go round in circles. `None`: they are to be handed back.
+    async fn open(&self, deliveries: &[TicketDelivery]) -> Option<(Vec<Begun>, Instant)> {
+        let ids: Vec<_> = deliveries.iter().map(|d| d.ticket.email_id).collect();
+        let since = Instant::now();
+        let mut rest = FIRST_REST;
+        loop {
+            let asked = Instant::now();
+            let begun = self
+                .store
+                .begin(ids.clone(), &self.config.worker, self.config.lease);
+            match begun.await {
+                Ok(begun) => return Some((begun, asked)),
+                Err(error) => {
+                    tracing::warn!(%error, "could not begin attempts; will try again");
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(rest) => {}
+                () = self.abort.cancelled() => return None,
+            }
+            if since.elapsed() > PATIENCE {
+                return None;
+            }
+            rest = (rest * 2).min(LONGEST_REST);
         }
     }
 
@@ -236,7 +248,7 @@ impl Sender {
             Ok(started) => {
                 let found = !started.is_empty();
                 for (started, permit) in started.into_iter().zip(permits) {
-                    self.spawn_attempt(started, asked, permit, None);
+                    self.spawn_attempt(started, asked, permit);
                 }
                 found
             }
@@ -254,7 +266,7 @@ impl Sender {
             .now()
             .checked_sub(self.config.backstop)
             .unwrap_or(Timestamp::MIN);
-        if self.broker.is_durable() {
+        if self.broker.is_shared() {
             backstop
         } else {
             backstop.max(self.started_at)
@@ -266,7 +278,6 @@ impl Sender {
         started: Started,
         asked: Instant,
         permit: OwnedSemaphorePermit,
-        delivery: Option<posthaste_core::port::TicketDelivery>,
     ) {
         let held = self.leases.hold(started.lease, asked);
         let sender = Arc::clone(self);
@@ -274,9 +285,6 @@ impl Sender {
             match sender.its_turn(&started, permit).await {
                 Some(_permits) => sender.attempt(started, held).await,
                 None => sender.release(&held).await,
-            }
-            if let Some(delivery) = delivery {
-                sender.broker.acknowledge(vec![delivery]).await;
             }
         });
     }

@@ -107,7 +107,11 @@ async fn check(app: &App) -> Health {
     if let Some(trouble) = &trouble {
         tracing::warn!(error = %trouble, "not ready: the store is in trouble");
     }
-    let degraded: Vec<String> = app.transport.trouble().await.into_iter().collect();
+    let mut degraded: Vec<String> = app.transport.trouble().await.into_iter().collect();
+    if let Some(trouble) = app.broker.trouble() {
+        tracing::debug!(%trouble, "the broker is in trouble");
+        degraded.push("broker".to_owned());
+    }
     let status = match (app.shutdown.is_cancelled(), &trouble) {
         (true, _) => "draining",
         (false, Some(_)) => "unavailable",

@@ -40,6 +40,12 @@ pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(dead_letters::restore))
         .routes(routes!(stats::show))
         .routes(routes!(audit::list))
+        .merge(watched())
+}
+
+/// The routes that every process has, whatever its roles.
+pub(crate) fn watched() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
         .routes(routes!(metrics::show))
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))

@@ -76,9 +76,10 @@ pub(crate) fn parts(
     let wake = Arc::new(Notify::new());
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::new(&mut registry, &["closed"]));
+    let broker = Arc::new(InProcessBroker::new(10_000));
     let intake = Intake::new(
         Arc::clone(&shared),
-        Some(Arc::new(InProcessBroker::new(10_000))),
+        Some(broker.clone()),
         Arc::clone(&policies),
         Some(Arc::clone(&metrics)),
         Arc::clone(&wake),
@@ -94,6 +95,8 @@ pub(crate) fn parts(
         metrics,
         registry: Arc::new(registry),
         transport: transport.clone(),
+        broker,
+        serves_api: true,
         limits,
         version: "1.2.3-test",
     };

@@ -40,7 +40,8 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 
 CREATE INDEX email_first_recipient ON email (first_recipient);
-CREATE INDEX email_many_recipients ON email (id) WHERE recipient_count > 1;
+CREATE INDEX email_many_recipients ON email USING gin ((lower(recipients::text)::jsonb))
+    WHERE recipient_count > 1;
 -- The start of a subject, ASCII letters folded. Whole subjects may be longer than an index entry.
 CREATE INDEX email_subject ON email (left(lower(subject COLLATE "C"), 200));
 CREATE INDEX email_template ON email (template) WHERE template IS NOT NULL;

@@ -16,6 +16,7 @@ use posthaste_core::status::{DeadReason, Status};
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
+use super::listener::{Bell, NOTIFY};
 use super::state_row::{get, named, optional_name, state_of};
 use crate::ledger::{Facts, Ledger};
 
@@ -352,6 +353,7 @@ impl Books {
         &self,
         pipeline: &mut Pipeline<'_>,
         slot: i32,
+        bell: &Bell,
     ) -> Result<(), Error> {
         self.write_states(pipeline).await?;
         self.write_attempts(pipeline).await?;
@@ -361,6 +363,11 @@ impl Books {
             for sql in ERASE {
                 pipeline.send(sql, values![uuids(&self.erased)]).await?;
             }
+        }
+        if self.concerns_schedulers
+            && let Some((channel, us)) = bell.inside()
+        {
+            pipeline.send(NOTIFY, values![channel, us]).await?;
         }
         self.write_moves(pipeline, slot).await
     }

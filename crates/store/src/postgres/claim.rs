@@ -57,7 +57,9 @@ impl PostgresStore {
             let ids = lock(client, &mut books, &candidates).await?;
             let done = decide(&mut books, &ids);
             let mut pipeline = Pipeline::new(client);
-            books.write_back(&mut pipeline, self.slot).await?;
+            books
+                .write_back(&mut pipeline, self.slot, &self.bell)
+                .await?;
             pipeline.commit();
             pipeline.finish().await?;
             if books.concerns_schedulers {

@@ -19,7 +19,7 @@ pub(super) enum Meaning {
     Refused,
 }
 
-fn meaning(error: &Error) -> Meaning {
+pub(super) fn meaning(error: &Error) -> Meaning {
     let Some(state) = error.code() else {
         // No word from the server: the connection broke, or a value could not be sent at all.
         let cannot_be_sent = !error.is_closed()

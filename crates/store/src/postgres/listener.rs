@@ -20,16 +20,34 @@ const FIRST_REST: Duration = Duration::from_millis(100);
 const LONGEST_REST: Duration = Duration::from_secs(5);
 
 /// Rung after commits that concern others; heard when others ring.
-#[derive(Default)]
 pub(super) struct Bell {
+    channel: String,
+    /// Who rings, so that nobody listens to himself.
+    us: String,
+    listens: bool,
     rung: Notify,
     heard: Notify,
 }
 
 impl Bell {
+    pub(super) fn new(schema: &str, listens: bool) -> Self {
+        Self {
+            channel: channel(schema),
+            us: uuid::Uuid::now_v7().to_string(),
+            listens,
+            rung: Notify::new(),
+            heard: Notify::new(),
+        }
+    }
+
     /// Tells others, soon.
     pub(super) fn ring(&self) {
         self.rung.notify_one();
+    }
+
+    /// The channel and the words, for one who has to ring within his transaction.
+    pub(super) fn inside(&self) -> Option<(String, String)> {
+        (!self.listens).then(|| (self.channel.clone(), self.us.clone()))
     }
 
     /// Resolves when someone else rang.
@@ -44,15 +62,13 @@ impl Bell {
 }
 
 /// Rings and listens until it is aborted; a lost connection is made anew.
-pub(super) async fn run(connector: Connector, schema: String, bell: Arc<Bell>) {
-    let channel = channel(&schema);
-    let us = uuid::Uuid::now_v7().to_string();
+pub(super) async fn run(connector: Connector, bell: Arc<Bell>) {
     let mut rest = FIRST_REST;
     loop {
-        match listen(&connector, &channel, &us, &bell, &mut rest).await {
+        match listen(&connector, &bell, &mut rest).await {
             Ok(()) => tracing::debug!("the connection that listens for other instances ended"),
             Err(error) => {
-                tracing::debug!(%error, "cannot listen for other instances; will try again")
+                tracing::debug!(%error, "cannot listen for other instances; will try again");
             }
         }
         tokio::time::sleep(rest).await;
@@ -60,15 +76,9 @@ pub(super) async fn run(connector: Connector, schema: String, bell: Arc<Bell>) {
     }
 }
 
-async fn listen(
-    connector: &Connector,
-    channel: &str,
-    us: &str,
-    bell: &Bell,
-    rest: &mut Duration,
-) -> StoreResult<()> {
+async fn listen(connector: &Connector, bell: &Bell, rest: &mut Duration) -> StoreResult<()> {
     let (client, mut heard) = connector.connect_to_listen().await?;
-    let sql = format!("LISTEN \"{}\"", channel.replace('"', "\"\""));
+    let sql = format!("LISTEN \"{}\"", bell.channel.replace('"', "\"\""));
     client.batch_execute(&sql).await.map_err(store_error)?;
     *rest = FIRST_REST;
     // Whatever was said while we were away.
@@ -77,23 +87,23 @@ async fn listen(
         tokio::select! {
             payload = heard.recv() => match payload {
                 None => return Ok(()),
-                Some(from) if from == us => {}
+                Some(from) if from == bell.us => {}
                 Some(_) => bell.pass_on(),
             },
             () = bell.rung.notified() => {
-                notify(&client, channel, us).await?;
+                notify(&client, bell).await?;
                 tokio::time::sleep(GAP).await;
             }
         }
     }
 }
 
-async fn notify(client: &Client, channel: &str, us: &str) -> StoreResult<()> {
-    client
-        .execute("SELECT pg_notify($1, $2)", &[&channel, &us])
-        .await
-        .map(drop)
-        .map_err(store_error)
+/// Tells everyone who listens.
+pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+
+async fn notify(client: &Client, bell: &Bell) -> StoreResult<()> {
+    let told = client.execute(NOTIFY, &[&bell.channel, &bell.us]).await;
+    told.map(drop).map_err(store_error)
 }
 
 /// Channels are the database's, tables are a schema's. A name has at most 63 octets.

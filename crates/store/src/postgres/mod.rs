@@ -57,6 +57,9 @@ pub struct PostgresOptions {
     pub writers: usize,
     /// How long an operation may take before it is given up.
     pub deadline: Duration,
+    /// Whether this process waits for others' news. One that does not tells its own with each
+    /// commit, because it may be gone a moment later.
+    pub listens: bool,
     /// Microseconds that tests add to the database's time.
     #[doc(hidden)]
     pub clock_offset: Arc<AtomicI64>,
@@ -71,6 +74,7 @@ impl PostgresOptions {
             connections: 8,
             writers: 2,
             deadline: Duration::from_secs(10),
+            listens: true,
             clock_offset: Arc::default(),
         }
     }
@@ -88,7 +92,7 @@ pub struct PostgresStore {
     desk: Pool,
     clock: Arc<DatabaseClock>,
     bell: Arc<Bell>,
-    listener: AbortHandle,
+    listener: Option<AbortHandle>,
     /// Where claims are counted.
     slot: i32,
 }
@@ -105,8 +109,10 @@ impl PostgresStore {
             .await
             .map_err(store_error)?;
         let clock = Arc::new(DatabaseClock::new(row.get(0)));
-        let bell = Arc::new(Bell::default());
-        let listening = listener::run(connector.clone(), row.get(1), Arc::clone(&bell));
+        let bell = Arc::new(Bell::new(row.get(1), options.listens));
+        let listener = options.listens.then(|| {
+            tokio::spawn(listener::run(connector.clone(), Arc::clone(&bell))).abort_handle()
+        });
         let by_index = connector.by_index_only();
         let writer = Writer::start(
             Pool::new(by_index.clone(), options.writers)?,
@@ -122,7 +128,7 @@ impl PostgresStore {
             desk: Pool::new(connector, shared / 2)?,
             clock,
             bell,
-            listener: tokio::spawn(listening).abort_handle(),
+            listener,
             slot: writer::slot(),
         })
     }
@@ -147,7 +153,9 @@ impl PostgresStore {
 
 impl Drop for PostgresStore {
     fn drop(&mut self) {
-        self.listener.abort();
+        if let Some(listener) = &self.listener {
+            listener.abort();
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use tokio_postgres::{Client, Config, NoTls, Row, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::PostgresOptions;
-use super::error::{Meaning, Trouble, store_error};
+use super::error::{Meaning, Trouble, meaning, store_error};
 
 /// Values bound to a statement.
 pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -229,7 +229,9 @@ impl Pool {
             client.query(&statement, values).await
         };
         match self.run(ask).await {
-            Err(trouble) if trouble.meaning() == Meaning::Away => Ok(self.run(ask).await?),
+            Err(Trouble::Database(error)) if meaning(&error) == Meaning::Away => {
+                Ok(self.run(ask).await?)
+            }
             answer => Ok(answer?),
         }
     }

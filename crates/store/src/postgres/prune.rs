@@ -30,8 +30,7 @@ const DELETE_EMAILS: &str = "WITH old AS MATERIALIZED (
      states AS (DELETE FROM email_log l USING old WHERE l.id = old.id RETURNING l.status),
      emails AS (DELETE FROM email e USING old WHERE e.id = old.id),
      attempts AS (DELETE FROM email_attempt a USING old WHERE a.email_id = old.id),
-     recipients AS (DELETE FROM recipient r USING old WHERE r.email_id = old.id),
-     events AS (DELETE FROM event v USING old WHERE v.email_id = old.id)
+     recipients AS (DELETE FROM recipient r USING old WHERE r.email_id = old.id)
      SELECT status, count(*) FROM states GROUP BY status ORDER BY status";
 
 /// Counts what was removed, in the order of the key.

@@ -277,7 +277,9 @@ impl Lane {
             job.run(&mut books);
         }
         let mut pipeline = Pipeline::new(client);
-        books.write_back(&mut pipeline, self.slot).await?;
+        books
+            .write_back(&mut pipeline, self.slot, &self.shared.bell)
+            .await?;
         committing.store(!books.is_clean(), Ordering::SeqCst);
         pipeline.commit();
         pipeline.finish().await?;

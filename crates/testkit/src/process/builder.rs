@@ -63,6 +63,11 @@ impl PosthasteBuilder {
         self
     }
 
+    /// With these roles only, separated by commas.
+    pub fn role(self, roles: &str) -> Self {
+        self.arg("--role").arg(roles)
+    }
+
     /// On a data directory that the test keeps; otherwise it has one of its own.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(path.into());

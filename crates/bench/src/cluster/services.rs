@@ -1,0 +1,219 @@
+//! PostgreSQL and RabbitMQ: private ones that may be crashed, or given ones that may not.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use tokio::process::Command;
+use tokio_postgres::{Client, NoTls};
+
+use super::options::Options;
+
+/// Restarts are not a command of `scripts/services`; its functions are borrowed instead, so that
+/// users, folders, ports and environment are those of the first start.
+const BORROW: &str = r#"source "$0" help >/dev/null; SERVICES_DIR=$(cd "$SERVICES_DIR" && pwd -P)"#;
+
+/// As after a crash: sessions are cut, the log is replayed at the start.
+const CRASH_POSTGRES: &str = r#"
+    home=$(home_of postgres); cd "$home"
+    as_user "$(postgres_user)" "$(postgres_bin)/pg_ctl" stop -D "$home/data" -m immediate -w"#;
+
+const REVIVE_POSTGRES: &str = r#"
+    home=$(home_of postgres); cd "$home"
+    as_user "$(postgres_user)" "$(postgres_bin)/pg_ctl" start -D "$home/data" \
+        -l "$home/server.log" -w -t "$START_TIMEOUT_SECONDS" </dev/null"#;
+
+const RESTART_RABBITMQ: &str = r#"
+    home=$(home_of rabbitmq)
+    stop_process "$(rabbitmq_pid)" "$home" TERM
+    spawn_in "$home" rabbitmq "$RABBITMQ_BIN/rabbitmq-server"
+    wait_until "$START_TIMEOUT_SECONDS" rabbitmq_settled || true
+    rabbitmq_answers"#;
+
+/// The servers, and where they are.
+pub(super) struct Services {
+    private: Option<Private>,
+    /// Where everyone finds PostgreSQL.
+    pub(super) database_url: String,
+    /// Where everyone finds RabbitMQ, if it is used.
+    pub(super) rabbitmq_url: Option<String>,
+    /// A schema on a given server.
+    schema: Option<Schema>,
+}
+
+struct Schema {
+    server: String,
+    name: String,
+}
+
+impl Services {
+    /// Starts what is not given. Takes some seconds.
+    pub(super) async fn start(options: &Options, folder: &Path, run: &str) -> anyhow::Result<Self> {
+        let mut wanted = Vec::new();
+        if options.database_url.is_none() {
+            wanted.push("postgres");
+        }
+        if options.rabbitmq_url.is_none() && !options.without_rabbitmq {
+            wanted.push("rabbitmq");
+        }
+        let private = match wanted.is_empty() {
+            true => None,
+            false => Some(Private::start(folder.join("services"), &wanted).await?),
+        };
+        let own = |variable: &str| {
+            private
+                .as_ref()
+                .and_then(|private| private.variable(variable))
+        };
+        let rabbitmq_url = match &options.rabbitmq_url {
+            _ if options.without_rabbitmq => None,
+            Some(url) => Some(url.clone()),
+            None => Some(own("TEST_RABBITMQ_URL").context("RabbitMQ has no address")?),
+        };
+        let (database_url, schema) = match &options.database_url {
+            None => {
+                let url = own("TEST_DATABASE_URL").context("PostgreSQL has no address")?;
+                (url, None)
+            }
+            Some(server) => {
+                let name = run.replace('-', "_");
+                execute(server, &format!("CREATE SCHEMA {name}")).await?;
+                let separator = if server.contains('?') { '&' } else { '?' };
+                let url = format!("{server}{separator}options=-csearch_path%3D{name}");
+                let server = server.clone();
+                (url, Some(Schema { server, name }))
+            }
+        };
+        Ok(Self {
+            private,
+            database_url,
+            rabbitmq_url,
+            schema,
+        })
+    }
+
+    /// A connection of our own.
+    pub(super) async fn database(&self) -> anyhow::Result<Client> {
+        connect(&self.database_url).await
+    }
+
+    /// Crashes PostgreSQL and starts it again on the same data.
+    pub(super) async fn restart_postgres(&self, away: Duration) -> anyhow::Result<()> {
+        let private = self.private.as_ref().context("it is not ours to restart")?;
+        private.borrow(CRASH_POSTGRES).await?;
+        tokio::time::sleep(away).await;
+        private.borrow(REVIVE_POSTGRES).await?;
+        self.database().await?.batch_execute("SELECT 1").await?;
+        Ok(())
+    }
+
+    /// Stops RabbitMQ and starts it again on the same data.
+    pub(super) async fn restart_rabbitmq(&self) -> anyhow::Result<()> {
+        let private = self.private.as_ref().context("it is not ours to restart")?;
+        private.borrow(RESTART_RABBITMQ).await
+    }
+
+    /// Takes back what was made on given servers.
+    pub(super) async fn clean(&self) -> anyhow::Result<()> {
+        if let Some(Schema { server, name }) = &self.schema {
+            execute(server, &format!("DROP SCHEMA {name} CASCADE")).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn connect(url: &str) -> anyhow::Result<Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls)
+        .await
+        .context("cannot connect to PostgreSQL")?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+async fn execute(url: &str, sql: &str) -> anyhow::Result<()> {
+    Ok(connect(url).await?.batch_execute(sql).await?)
+}
+
+/// Servers that `scripts/services` started in a folder of ours; stopped when this is dropped.
+struct Private {
+    script: PathBuf,
+    folder: PathBuf,
+    /// What `scripts/services env` says.
+    environment: String,
+}
+
+impl Private {
+    async fn start(folder: PathBuf, wanted: &[&str]) -> anyhow::Result<Self> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/services");
+        ensure!(script.is_file(), "{} is not there", script.display());
+        let mut private = Self {
+            script,
+            folder,
+            environment: String::new(),
+        };
+        let mut start = private.command(&private.script);
+        start.arg("start").args(wanted);
+        output_of(start).await?;
+        let mut environment = private.command(&private.script);
+        environment.arg("env");
+        private.environment = output_of(environment).await?;
+        Ok(private)
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("POSTHASTE_SERVICES_DIR", &self.folder)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// A variable out of `export A=… B=…`.
+    fn variable(&self, name: &str) -> Option<String> {
+        self.environment
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+            .map(str::to_owned)
+    }
+
+    /// Runs a piece of shell with the functions of the script.
+    async fn borrow(&self, shell: &str) -> anyhow::Result<()> {
+        let mut command = self.command(Path::new("bash"));
+        command
+            .arg("-c")
+            .arg(format!("{BORROW}\n{shell}"))
+            .arg(&self.script);
+        output_of(command).await.map(drop)
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // Nothing else can be done if it fails; it says why on stderr.
+        let _ = std::process::Command::new(&self.script)
+            .arg("stop")
+            .env("POSTHASTE_SERVICES_DIR", &self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status();
+    }
+}
+
+/// What a command that must not fail writes. Its output goes to a file: a server that it leaves
+/// behind would keep a pipe open for ever.
+async fn output_of(mut command: Command) -> anyhow::Result<String> {
+    let written = tempfile::NamedTempFile::new()?;
+    let complaints = tempfile::NamedTempFile::new()?;
+    command
+        .stdout(written.reopen()?)
+        .stderr(complaints.reopen()?)
+        .process_group(0);
+    let status = command.status().await?;
+    if !status.success() {
+        let why = std::fs::read_to_string(complaints.path())?;
+        let said = std::fs::read_to_string(written.path())?;
+        bail!("{:?} failed: {status}\n{said}{why}", command.as_std());
+    }
+    Ok(std::fs::read_to_string(written.path())?)
+}

@@ -1,0 +1,181 @@
+//! What a scenario runs on: where emails are kept, and where their tickets wait.
+//!
+//! A scenario is an ordinary `async fn name(backend: &Backend)`, listed in `on_every_backend!`,
+//! which writes one test per backend. One that is not listed is never run, and the compiler says
+//! so. SQLite with RabbitMQ is left out: a file that only one process may serve has no use for a
+//! queue that several share.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use posthaste_sink::Sink;
+use posthaste_testkit::process::{Posthaste, PosthasteBuilder};
+use posthaste_testkit::{Database, Queues};
+use tempfile::TempDir;
+
+/// Where emails are kept.
+enum Store {
+    Sqlite(TempDir),
+    Postgres(Database),
+}
+
+/// What all processes of one test share. Nothing of it is left when it is dropped.
+pub(crate) struct Backend {
+    store: Store,
+    queues: Option<Queues>,
+}
+
+impl Backend {
+    /// SQLite and the queue in the process.
+    pub(crate) async fn sqlite() -> Self {
+        Self {
+            store: Store::Sqlite(tempfile::tempdir().unwrap()),
+            queues: None,
+        }
+    }
+
+    /// PostgreSQL and the queue in the process.
+    pub(crate) async fn postgres() -> Self {
+        Self {
+            store: Store::Postgres(Database::fresh().await),
+            queues: None,
+        }
+    }
+
+    /// PostgreSQL and RabbitMQ.
+    pub(crate) async fn postgres_and_rabbitmq() -> Self {
+        Self::with_queues(Queues::fresh()).await
+    }
+
+    /// PostgreSQL and these queues.
+    pub(crate) async fn with_queues(queues: Queues) -> Self {
+        Self {
+            queues: Some(queues),
+            ..Self::postgres().await
+        }
+    }
+
+    /// The real binary on this, not started yet.
+    pub(crate) fn posthaste(&self) -> PosthasteBuilder {
+        let builder = Posthaste::builder(env!("CARGO_BIN_EXE_posthaste"));
+        let builder = match &self.store {
+            Store::Sqlite(folder) => builder.data_dir(folder.path()),
+            Store::Postgres(database) => builder.env("DATABASE_URL", database.url()),
+        };
+        let variables = self.queues.iter().flat_map(Queues::variables);
+        variables.fold(builder, |builder, (name, value)| builder.env(name, value))
+    }
+
+    /// The real binary on this, sending to this sink, with short delays.
+    pub(crate) fn sending_to(&self, sink: &Sink) -> PosthasteBuilder {
+        self.posthaste()
+            .env("SMTP_URL", format!("{}?tls=none", sink.url()))
+            .env("BACKOFF_SCHEDULE", "100ms")
+            .env("LEASE_SECONDS", "1")
+    }
+
+    /// The queues, on RabbitMQ.
+    pub(crate) fn queues(&self) -> &Queues {
+        self.queues.as_ref().unwrap()
+    }
+
+    /// The database, on PostgreSQL.
+    pub(crate) fn database(&self) -> &Database {
+        match &self.store {
+            Store::Postgres(database) => database,
+            Store::Sqlite(_) => panic!("this is SQLite"),
+        }
+    }
+
+    fn file(folder: &TempDir) -> rusqlite::Connection {
+        rusqlite::Connection::open(folder.path().join("posthaste.db")).unwrap()
+    }
+
+    /// Status and phase of an email, read beside the server.
+    pub(crate) async fn status_and_phase(&self, id: &str) -> (String, String) {
+        let id: uuid::Uuid = id.parse().unwrap();
+        match &self.store {
+            Store::Sqlite(folder) => {
+                let sql = "SELECT status, phase FROM email_log WHERE id = ?1";
+                let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                let id = [id.as_bytes().as_slice()];
+                Self::file(folder).query_row(sql, id, row).unwrap()
+            }
+            Store::Postgres(database) => {
+                let sql = "SELECT status, phase FROM email_log WHERE id = $1";
+                let client = database.beside().await;
+                let row = client.query_one(sql, &[&id]).await.unwrap();
+                (row.get(0), row.get(1))
+            }
+        }
+    }
+
+    /// Until when an email is held, and what time it is there.
+    pub(crate) async fn locked_until_and_now(&self, id: &str) -> (Timestamp, Timestamp) {
+        let id: uuid::Uuid = id.parse().unwrap();
+        match &self.store {
+            Store::Sqlite(folder) => {
+                let sql = "SELECT locked_until FROM email_log WHERE id = ?1";
+                let until: i64 = Self::file(folder)
+                    .query_row(sql, [id.as_bytes().as_slice()], |row| row.get(0))
+                    .unwrap();
+                let until = Timestamp::from_microsecond(until).unwrap();
+                (until, Timestamp::now())
+            }
+            Store::Postgres(database) => {
+                let sql = "SELECT locked_until, posthaste_now() FROM email_log WHERE id = $1";
+                let client = database.beside().await;
+                let row = client.query_one(sql, &[&id]).await.unwrap();
+                (row.get(0), row.get(1))
+            }
+        }
+    }
+
+    /// How many emails there are in each state, counted row by row.
+    pub(crate) async fn rows_by_status(&self) -> BTreeMap<String, u64> {
+        let sql = "SELECT status, count(*) FROM email_log GROUP BY status";
+        let counted = |status: String, n: i64| (status, n.unsigned_abs());
+        match &self.store {
+            Store::Sqlite(folder) => Self::file(folder)
+                .prepare(sql)
+                .unwrap()
+                .query_map([], |row| Ok(counted(row.get(0)?, row.get(1)?)))
+                .unwrap()
+                .map(Result::unwrap)
+                .collect(),
+            Store::Postgres(database) => {
+                let rows = database.beside().await.query(sql, &[]).await.unwrap();
+                rows.iter()
+                    .map(|row| counted(row.get(0), row.get(1)))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// Writes one test per scenario and backend.
+macro_rules! on_every_backend {
+    ($($scenario:ident,)+) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario(&crate::backend::Backend::sqlite().await).await;
+            })+
+        }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario(&crate::backend::Backend::postgres().await).await;
+            })+
+        }
+
+        mod postgres_and_rabbitmq {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario(&crate::backend::Backend::postgres_and_rabbitmq().await).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_every_backend;
