@@ -1,4 +1,4 @@
-//! PostgreSQL does what every store must do.
+//! PostgreSQL does what every store must do, and its `verify` finds what was done behind its back.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use posthaste_core::port::{SharedStore, Store as _};
+use posthaste_core::email::EmailId;
+use posthaste_core::port::SharedStore;
 use posthaste_store::{PostgresOptions, PostgresStore};
 use posthaste_testkit::store_conformance::StoreFixture;
-use posthaste_testkit::{Database, store_conformance};
+use posthaste_testkit::store_tampering::Tamperable;
+use posthaste_testkit::{Database, store_conformance, store_tampering};
 
 struct Postgres {
     store: SharedStore,
     offset: Arc<AtomicI64>,
-    _database: Database,
+    database: Database,
 }
 
 impl Postgres {
@@ -26,7 +28,7 @@ impl Postgres {
         Self {
             store: Arc::new(PostgresStore::open(options).await.unwrap()),
             offset,
-            _database: database,
+            database,
         }
     }
 }
@@ -44,4 +46,20 @@ impl StoreFixture for Postgres {
     }
 }
 
+impl Tamperable for Postgres {
+    async fn execute(&self, sql: &str) -> u64 {
+        self.database
+            .beside()
+            .await
+            .execute(sql, &[])
+            .await
+            .unwrap()
+    }
+
+    fn literal(&self, id: EmailId) -> String {
+        format!("'{id}'")
+    }
+}
+
 store_conformance!(Postgres::fresh());
+store_tampering!(Postgres::fresh());

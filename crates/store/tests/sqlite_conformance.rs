@@ -1,20 +1,22 @@
-//! SQLite does what every store must do.
+//! SQLite does what every store must do, and its `verify` finds what was done behind its back.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste_core::email::EmailId;
 use posthaste_core::port::SharedStore;
 use posthaste_store::{SqliteOptions, SqliteStore};
 use posthaste_testkit::store_conformance::StoreFixture;
-use posthaste_testkit::{ManualClock, store_conformance};
+use posthaste_testkit::store_tampering::Tamperable;
+use posthaste_testkit::{ManualClock, store_conformance, store_tampering};
 use tempfile::TempDir;
 
 struct Sqlite {
     store: SharedStore,
     clock: Arc<ManualClock>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Sqlite {
@@ -26,7 +28,7 @@ impl Sqlite {
         Self {
             store: Arc::new(SqliteStore::open(options).unwrap()),
             clock,
-            _folder: folder,
+            folder,
         }
     }
 }
@@ -41,4 +43,16 @@ impl StoreFixture for Sqlite {
     }
 }
 
+impl Tamperable for Sqlite {
+    async fn execute(&self, sql: &str) -> u64 {
+        let beside = rusqlite::Connection::open(self.folder.path().join("posthaste.db")).unwrap();
+        beside.execute(sql, []).unwrap() as u64
+    }
+
+    fn literal(&self, id: EmailId) -> String {
+        format!("x'{}'", id.0.simple())
+    }
+}
+
 store_conformance!(Sqlite::fresh());
+store_tampering!(Sqlite::fresh());

@@ -15,6 +15,7 @@ mod queues;
 pub mod broker_conformance;
 pub mod process;
 pub mod store_conformance;
+pub mod store_tampering;
 
 pub use clock::ManualClock;
 pub use database::Database;

@@ -33,6 +33,9 @@ pub(crate) struct Options {
     /// How often a process is killed; 0s for never
     #[arg(long, default_value = "2s")]
     pub(super) kill_every: HumanDuration,
+    /// How often a process is frozen for longer than its leases last; 0s for never
+    #[arg(long, default_value = "0s")]
+    pub(super) freeze_every: HumanDuration,
     /// Killing goes on until all are accepted and this share is delivered
     #[arg(long, default_value_t = 0.9)]
     pub(super) kill_until: f64,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use posthaste_sink::Sink;
 use posthaste_testkit::process::{Posthaste, PosthasteBuilder};
-use posthaste_testkit::{Database, Queues};
+use posthaste_testkit::{Database, Proxy, Queues};
 use tempfile::TempDir;
 
 /// Where emails are kept.
@@ -87,6 +87,38 @@ impl Backend {
         }
     }
 
+    /// The variable that leads a process to RabbitMQ by way of a proxy.
+    pub(crate) fn rabbitmq_by_way_of(&self, proxy: &Proxy) -> (&'static str, String) {
+        ("RABBITMQ_URL", proxy.by_way_of(self.queues().url()))
+    }
+
+    /// What PostgreSQL keeps about where an email is in its life.
+    pub(crate) async fn row(&self, id: &str) -> Row {
+        let id: uuid::Uuid = id.parse().unwrap();
+        let sql = "SELECT status, attempt_count, next_attempt_at, started_at, locked_until,
+                       last_queued_at, worker, posthaste_now()
+                   FROM email_log WHERE id = $1";
+        let client = self.database().beside().await;
+        let row = client.query_one(sql, &[&id]).await.unwrap();
+        Row {
+            status: row.get(0),
+            attempt_count: row.get(1),
+            next_attempt_at: row.get(2),
+            started_at: row.get(3),
+            locked_until: row.get(4),
+            last_queued_at: row.get(5),
+            worker: row.get(6),
+            now: row.get(7),
+        }
+    }
+
+    /// Makes all failed emails due behind everyone's back, and says how many there were.
+    pub(crate) async fn make_failed_due(&self) -> u64 {
+        let sql = "UPDATE email_log SET next_attempt_at = posthaste_now() WHERE status = 'failed'";
+        let client = self.database().beside().await;
+        client.execute(sql, &[]).await.unwrap()
+    }
+
     fn file(folder: &TempDir) -> rusqlite::Connection {
         rusqlite::Connection::open(folder.path().join("posthaste.db")).unwrap()
     }
@@ -151,6 +183,20 @@ impl Backend {
             }
         }
     }
+}
+
+/// Where an email is in its life.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) status: String,
+    pub(crate) attempt_count: i32,
+    pub(crate) next_attempt_at: Option<Timestamp>,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) locked_until: Option<Timestamp>,
+    pub(crate) last_queued_at: Option<Timestamp>,
+    pub(crate) worker: Option<String>,
+    /// What time it is there.
+    pub(crate) now: Timestamp,
 }
 
 /// Writes one test per scenario and backend.

@@ -163,7 +163,8 @@ async fn listening_beyond_this_machine_needs_a_key_first(backend: &Backend) {
 
 #[tokio::test]
 async fn the_configuration_is_shown_without_secrets() {
-    let mut server = posthaste().start().await;
+    let backend = Backend::sqlite().await;
+    let mut server = backend.posthaste().start().await;
     server.set("SMTP_URL", "smtp://user:hunter2@mail.example.org");
     let output = run(&server, &["config", "show"]).await;
     assert_eq!(output.code, 0);
@@ -219,9 +220,9 @@ async fn a_forgotten_mail_server_does_not_turn_real_mail_into_captured_mail(back
 
 #[tokio::test]
 async fn commands_do_not_invent_a_database_in_the_wrong_folder() {
-    let server = posthaste().start().await;
+    let backend = Backend::sqlite().await;
+    let mut server = backend.posthaste().start().await;
     let elsewhere = server.data_dir().join("elsewhere.db");
-    let mut server = server;
     server.set("DATABASE_URL", &format!("sqlite:{}", elsewhere.display()));
     for arguments in [
         &["verify"][..],
@@ -239,7 +240,8 @@ async fn commands_do_not_invent_a_database_in_the_wrong_folder() {
 #[tokio::test]
 async fn mail_is_kept_from_other_users_of_the_machine() {
     use std::os::unix::fs::PermissionsExt as _;
-    let server = posthaste().start().await;
+    let backend = Backend::sqlite().await;
+    let server = backend.posthaste().start().await;
     for file in ["posthaste.db", "posthaste.db-wal"] {
         let mode = std::fs::metadata(server.data_dir().join(file))
             .unwrap()
@@ -251,7 +253,8 @@ async fn mail_is_kept_from_other_users_of_the_machine() {
 
 #[tokio::test]
 async fn a_slip_in_the_configuration_is_refused_by_name_and_changes_nothing() {
-    let mut server = posthaste().start().await;
+    let backend = Backend::sqlite().await;
+    let mut server = backend.posthaste().start().await;
     for (variable, value) in [
         ("POSTHASTE_SMTP_URL", "smtp://x"),
         ("POSTHASTE_SENDER__CONECTIONS", "5"),

@@ -137,6 +137,45 @@ pub(crate) async fn until_the_lease_ran_out(backend: &Backend, id: &str) {
     }
 }
 
+/// Waits until something is so.
+pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    assert!(waited.is_ok(), "in vain: {what}");
+}
+
+/// Waits until nothing is in trouble: the broker is connected, too.
+pub(crate) async fn until_healthy(server: &Posthaste) {
+    server
+        .wait_for("/readyz", |health| health["status"] == "ok")
+        .await;
+}
+
+/// The value of a metric such as `posthaste_dead_total{reason="Expired"}`.
+pub(crate) async fn metric(server: &Posthaste, name: &str) -> f64 {
+    let metrics = text(server, "/metrics").await;
+    let line = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let value = line.unwrap_or_else(|| panic!("no {name} in {metrics}"));
+    value.parse().unwrap()
+}
+
+/// The lines that a process logged with this message and about this email.
+pub(crate) fn logged(server: &Posthaste, message: &str, id: &str) -> Vec<Value> {
+    let log = server.log();
+    let lines = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines
+        .filter(|line| line["message"] == message && line["email_id"] == id)
+        .collect()
+}
+
 /// How many copies of an email arrived at this recipient.
 pub(crate) fn copies(sink: &Sink, id: &str, recipient: &str) -> u64 {
     sink.copies(&format!("{id}@example.org"), recipient)

@@ -130,7 +130,7 @@ CREATE TABLE stat (
     minute      bigint  NOT NULL,
     from_status text    NOT NULL,
     to_status   text    NOT NULL,
-    slot        integer NOT NULL,
+    slot        integer NOT NULL DEFAULT 0,
     n           bigint  NOT NULL,
     PRIMARY KEY (minute, from_status, to_status, slot)
 ) WITH (

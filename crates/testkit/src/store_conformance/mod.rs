@@ -17,6 +17,7 @@ pub mod key;
 pub mod late;
 pub mod lease;
 pub mod list;
+pub mod notice;
 pub mod prune;
 pub mod random_run;
 pub mod recipient;
@@ -251,6 +252,15 @@ macro_rules! store_conformance {
                 captured_mail_is_listed_newest_first,
                 the_newest_capture_of_an_email_is_found,
                 erasing_an_email_erases_its_captures,
+            }
+            notice {
+                a_death_is_told_with_its_reason,
+                what_was_told_is_forgotten,
+                what_could_not_be_told_is_told_later,
+                a_lost_teller_is_replaced,
+                a_death_that_was_taken_back_was_told_once,
+                many_tellers_take_each_notice_once,
+                erasing_an_email_leaves_no_error_to_tell,
             }
             verify {
                 an_id_that_a_client_saw_accepted_is_missed,

@@ -1,0 +1,61 @@
+//! Waiting until nothing is under way any more.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::fleet::Fleet;
+use super::services::Services;
+use crate::client::Client;
+
+const ASK_EVERY: Duration = Duration::from_millis(500);
+/// States that something still has to happen to.
+const UNDER_WAY: [&str; 4] = ["pending", "sending", "failed", "retry_queued"];
+
+/// Returns once the API and the database agree that nothing is under way.
+pub(super) async fn drained(fleet: &Fleet, services: &Services) -> anyhow::Result<()> {
+    loop {
+        fleet.check()?;
+        let left = by_api(fleet).await.is_some_and(|left| left.is_empty());
+        // Only then the more expensive question, which knows more: emails of unknown fate that
+        // nobody has decided about yet.
+        if left
+            && by_database(services)
+                .await
+                .is_ok_and(|left| left.is_empty())
+        {
+            return Ok(());
+        }
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
+/// What is under way according to `/v1/stats`, if somebody answers.
+pub(super) async fn by_api(fleet: &Fleet) -> Option<BTreeMap<String, i64>> {
+    let address = fleet.apis().into_iter().next()?;
+    let asking = async {
+        let mut client = Client::connect(&address).await.ok()?;
+        client.get("/v1/stats").await.ok()
+    };
+    let (status, body) = tokio::time::timeout(Duration::from_secs(10), asking)
+        .await
+        .ok()??;
+    let answer: Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
+    let counted = answer["emails"].as_object()?;
+    let under_way = UNDER_WAY.iter().map(|status| {
+        let n = counted.get(*status).and_then(Value::as_i64);
+        ((*status).to_owned(), n.unwrap_or(0))
+    });
+    Some(under_way.filter(|(_, n)| *n != 0).collect())
+}
+
+/// What is under way according to the rows themselves.
+pub(super) async fn by_database(services: &Services) -> anyhow::Result<BTreeMap<String, i64>> {
+    let sql = "SELECT status, count(*) FROM email_log
+               WHERE status IN ('pending', 'sending', 'failed', 'retry_queued')
+                  OR (status = 'unknown' AND next_attempt_at IS NOT NULL)
+               GROUP BY status";
+    let rows = services.database().await?.query(sql, &[]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}

@@ -1,0 +1,172 @@
+//! PostgreSQL is away, or hangs: nothing is accepted, nothing is lost, nothing is doubled.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use posthaste_testkit::Proxy;
+use posthaste_testkit::process::{Posthaste, PosthasteBuilder};
+use serde_json::json;
+
+use crate::backend::Backend;
+use crate::recording_server::RecordingServer;
+use crate::support::{
+    Reply, a_sink, copies, email_to, eventually, get, outcomes, post, submit, until, verify,
+};
+
+/// The same process by way of a proxy, and quick to give up.
+fn by_way_of(process: PosthasteBuilder, backend: &Backend, proxy: &Proxy) -> PosthasteBuilder {
+    let url = proxy.by_way_of(&backend.database().url());
+    process
+        .env("DATABASE_URL", url)
+        .env("POSTHASTE_STORE__TIMEOUT", "2s")
+        .env("LEASE_SECONDS", "30")
+}
+
+fn assert_unavailable(reply: &Reply) {
+    assert_eq!(reply.status, 503, "{}", reply.body);
+    let seconds: u32 = reply.header("retry-after").unwrap().parse().unwrap();
+    assert!(seconds > 0);
+    let problem = "application/problem+json";
+    assert_eq!(reply.header("content-type"), Some(problem));
+    assert_eq!(reply.body["status"], 503);
+    for field in ["type", "title", "detail"] {
+        assert!(reply.body[field].is_string(), "{}", reply.body);
+    }
+}
+
+/// Everything that needs the store says so; nothing hangs.
+async fn assert_everything_says_so(api: &Posthaste) {
+    for _ in 0..3 {
+        assert_unavailable(&post(api, "/v1/emails", &email_to("ann@example.org")).await);
+    }
+    let id = "0198a000-0000-7000-8000-000000000000";
+    for path in ["/v1/emails", "/v1/stats", &format!("/v1/emails/{id}")] {
+        assert_unavailable(&get(api, path).await);
+    }
+    let health = get(api, "/readyz").await;
+    assert_eq!(
+        (health.status, &health.body["store"]),
+        (503, &json!("unavailable"))
+    );
+    assert_eq!(get(api, "/livez").await.status, 200);
+    assert_eq!(get(api, "/metrics").await.status, 200);
+}
+
+#[tokio::test]
+async fn while_postgres_is_away_the_api_says_so_and_works_again_by_itself() {
+    let (backend, sink) = (Backend::postgres_and_rabbitmq().await, a_sink().await);
+    let proxy = Proxy::to(&backend.database().url()).await;
+    let server = by_way_of(backend.sending_to(&sink), &backend, &proxy);
+    let server = server.start().await;
+    let before = submit(&server, &email_to("before@example.org")).await;
+    until(&server, &before, "sent").await;
+    for take_away in [Proxy::cut, Proxy::fall_silent] {
+        take_away(&proxy);
+        assert_everything_says_so(&server).await;
+        proxy.restore();
+        server
+            .wait_for("/readyz", |health| health["store"] == "ok")
+            .await;
+        eventually("emails are accepted again", async || {
+            post(&server, "/v1/emails", &email_to("again@example.org"))
+                .await
+                .status
+                == 202
+        })
+        .await;
+    }
+    // Whatever was refused left nothing behind.
+    let stats = server
+        .wait_for("/v1/stats", |stats| stats["emails"]["sent"] == 3)
+        .await;
+    assert_eq!(stats["emails"]["pending"], 0);
+    assert_eq!(sink.report().messages, 3);
+    verify(&server).await;
+}
+
+#[tokio::test]
+async fn an_outage_under_load_loses_and_doubles_nothing_that_was_accepted() {
+    let (backend, sink) = (Backend::postgres_and_rabbitmq().await, a_sink().await);
+    let proxy = Proxy::to(&backend.database().url()).await;
+    let process = || by_way_of(backend.sending_to(&sink), &backend, &proxy);
+    let api = process().role("api").start().await;
+    let _working = process().role("sender,scheduler").start().await;
+    let over = AtomicBool::new(false);
+    // A client that insists: the same key again until it is accepted.
+    let client = async |number: usize| {
+        let mut accepted = Vec::new();
+        for n in 0..25 {
+            let recipient = format!("slow5+{number}-{n}@example.org");
+            let mut email = email_to(&recipient);
+            email["message_key"] = json!(recipient);
+            let id = loop {
+                let answer = post(&api, "/v1/emails", &email).await;
+                match answer.status {
+                    200 | 202 => break answer.body["id"].as_str().unwrap().to_owned(),
+                    _ => assert_unavailable(&answer),
+                }
+            };
+            accepted.push((recipient, id));
+        }
+        accepted
+    };
+    let clients = async {
+        let (a, b, c) = tokio::join!(client(0), client(1), client(2));
+        over.store(true, Ordering::SeqCst);
+        [a, b, c].concat()
+    };
+    let network = async {
+        let mut messages = 0;
+        while !over.load(Ordering::SeqCst) {
+            // In the middle of the work.
+            messages = (messages + 5).min(60);
+            tokio::select! {
+                () = sink.wait_for(messages) => {}
+                () = tokio::time::sleep(std::time::Duration::from_millis(500)) => {}
+            }
+            proxy.cut();
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            proxy.restore();
+        }
+    };
+    let (accepted, ()) = tokio::join!(clients, network);
+    assert_eq!(accepted.len(), 75);
+    for (recipient, id) in &accepted {
+        until(&api, id, "sent").await;
+        assert_eq!(copies(&sink, id, recipient), 1, "{recipient}");
+    }
+    assert_eq!(sink.report().messages, 75);
+    verify(&api).await;
+}
+
+#[tokio::test]
+async fn a_sender_that_cannot_commit_the_gate_does_not_send_the_dot() {
+    for take_away in [Proxy::cut, Proxy::fall_silent] {
+        let backend = Backend::postgres_and_rabbitmq().await;
+        let mut recorder = RecordingServer::start_asking_before_the_body().await;
+        let proxy = Proxy::to(&backend.database().url()).await;
+        let process = || backend.posthaste().env("SMTP_URL", &recorder.url);
+        let api = process().role("api,scheduler").start().await;
+        let sender = by_way_of(process(), &backend, &proxy);
+        let sender = sender.role("sender").start().await;
+        let id = submit(&api, &email_to("ann@example.org")).await;
+
+        // The body may come when the store is away: the gate comes after it.
+        let body = recorder.bodies.recv().await.unwrap();
+        take_away(&proxy);
+        body.send(()).unwrap();
+        let bytes = recorder.cut_off.recv().await.unwrap();
+        assert!(String::from_utf8_lossy(&bytes).contains("It works."));
+        assert!(recorder.dots.try_recv().is_err(), "no dot");
+
+        proxy.restore();
+        recorder.bodies.recv().await.unwrap().send(()).unwrap();
+        let dot = recorder.dots.recv().await.unwrap();
+        dot.answer.send("250 2.0.0 kept\r\n").unwrap();
+        let sent = until(&api, &id, "sent").await;
+        assert_eq!(outcomes(&sent), ["cancelled", "sent"]);
+        assert_eq!(sent["possible_duplicate"], false);
+        assert!(recorder.dots.try_recv().is_err(), "no second copy");
+        verify(&api).await;
+        drop(sender);
+    }
+}

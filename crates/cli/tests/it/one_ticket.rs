@@ -1,0 +1,81 @@
+//! Two schedulers publish each due retry once.
+
+use std::collections::BTreeSet;
+
+use posthaste_sink::Mode;
+
+use crate::backend::Backend;
+use crate::fleet::submit_many;
+use crate::support::{a_sink, eventually, metric, until_healthy, verify};
+
+const EMAILS: usize = 300;
+
+#[tokio::test]
+async fn two_schedulers_publish_each_due_retry_exactly_once_per_attempt() {
+    let (backend, sink) = (Backend::postgres_and_rabbitmq().await, a_sink().await);
+    let process = || {
+        backend
+            .sending_to(&sink)
+            .env("BACKOFF_SCHEDULE", "1h")
+            .env("LEASE_SECONDS", "60")
+            .env("RETRY_INTERVAL_SECONDS", "1")
+    };
+    let (queues, send) = (backend.queues(), backend.queues().send());
+    let api = process().role("api").start().await;
+    until_healthy(&api).await;
+    sink.set_mode(Mode::TempfailAll);
+    let recipients = (0..EMAILS).map(|n| format!("user{n}@example.org"));
+    let ids: BTreeSet<String> = submit_many(&api, recipients).await.into_iter().collect();
+    // A window without the senders' own look into the store: it would take the emails itself.
+    let sending = || {
+        process()
+            .env("RETRY_INTERVAL_SECONDS", "3600")
+            .role("sender")
+    };
+    let schedulers = [
+        process().role("scheduler").start().await,
+        process().role("scheduler").start().await,
+    ];
+    for attempt in 1..=2_u8 {
+        let mut sender = sending().start().await;
+        let all_failed = format!("{attempt} attempts of all have failed");
+        eventually(&all_failed, async || {
+            backend.rows_by_status().await.get("failed") == Some(&(EMAILS as u64))
+        })
+        .await;
+        assert_eq!(sender.terminate().await, Some(0));
+        queues.wait_for_count(&send, 0).await;
+
+        assert_eq!(backend.make_failed_due().await, EMAILS as u64);
+
+        let tickets = queues.take_many(&send, EMAILS).await;
+        let published: BTreeSet<String> = tickets
+            .iter()
+            .map(|ticket| ticket.json()["email_id"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(published, ids, "each, and none twice");
+        eventually("all are marked as queued", async || {
+            let client = backend.database().beside().await;
+            let sql = "SELECT count(*) FROM email_log WHERE status = 'retry_queued'
+                       AND locked_until IS NULL AND last_queued_at IS NOT NULL";
+            client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == EMAILS as i64
+        })
+        .await;
+        let mut requeued = 0.0;
+        for scheduler in &schedulers {
+            requeued += metric(scheduler, "posthaste_retries_requeued_total").await;
+        }
+        assert_eq!(requeued, f64::from(attempt) * EMAILS as f64);
+        assert_eq!(queues.count(&send).await, 0, "no further one");
+        // Back to the senders, for the next attempt.
+        for ticket in &tickets {
+            queues.publish(&send, &ticket.body).await;
+        }
+    }
+    sink.set_mode(Mode::Normal);
+    let _sender = sending().start().await;
+    api.wait_for("/v1/stats", |stats| stats["emails"]["sent"] == EMAILS)
+        .await;
+    assert_eq!(sink.report().messages, EMAILS as u64);
+    verify(&api).await;
+}

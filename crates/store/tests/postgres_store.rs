@@ -1,0 +1,528 @@
+//! What only PostgreSQL promises: several instances on one database, deadlines, plans.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use posthaste_core::email::{EmailId, NewEmail};
+use posthaste_core::port::{
+    Accepted, Action, Actor, Begun, DeskStore as _, EmailStore as _, Finish, KeyStore as _,
+    SharedStore, Store as _, StoreError,
+};
+use posthaste_core::status::Status;
+use posthaste_store::{PostgresOptions, PostgresStore};
+use posthaste_testkit::{Database, EmailBuilder, an_email, budgets, sent, transient};
+use tokio::task::JoinSet;
+
+const LEASE: Duration = Duration::from_secs(3600);
+
+async fn open(database: &Database) -> Arc<PostgresStore> {
+    Arc::new(PostgresStore::open(options(database)).await.unwrap())
+}
+
+fn options(database: &Database) -> PostgresOptions {
+    let mut options = PostgresOptions::new(database.url());
+    options.connections = 4;
+    options
+}
+
+async fn accept(store: &PostgresStore, email: EmailBuilder) -> Result<Accepted, StoreError> {
+    let mut answers = store.accept(vec![email.build()], true).await?;
+    answers.remove(0)
+}
+
+async fn assert_clean(store: &PostgresStore) {
+    assert_eq!(store.verify(&[]).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_instances_may_start_at_once() {
+    let database = Database::fresh().await;
+    let mut opening = JoinSet::new();
+    for _ in 0..8 {
+        let options = options(&database);
+        opening.spawn(async move { PostgresStore::open(options).await.map(drop) });
+    }
+    for opened in opening.join_all().await {
+        opened.unwrap();
+    }
+    let versions = "SELECT count(*) FROM posthaste_migration";
+    let rows = database.beside().await.query_one(versions, &[]).await;
+    assert_eq!(rows.unwrap().get::<_, i64>(0), 2, "each migration once");
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_left_alone() {
+    let database = Database::fresh().await;
+    drop(open(&database).await);
+    let newer = "INSERT INTO posthaste_migration (version) VALUES (4711)";
+    database.beside().await.execute(newer, &[]).await.unwrap();
+    let Err(error) = PostgresStore::open(options(&database)).await else {
+        panic!("it was opened")
+    };
+    let error = error.to_string();
+    assert!(
+        error.contains("4711") && error.contains("newer posthaste"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_accepted_is_there_after_a_restart() {
+    let database = Database::fresh().await;
+    let email = an_email("a").build();
+    let id = email.id;
+    open(&database)
+        .await
+        .accept(vec![email], true)
+        .await
+        .unwrap();
+    let store = open(&database).await;
+    let found = store.find(id).await.unwrap().unwrap();
+    assert_eq!(found.state.status, Status::Pending);
+    assert!(matches!(
+        accept(&store, an_email("a")).await,
+        Ok(Accepted::Replayed(first, Status::Pending)) if first == id
+    ));
+    assert_clean(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poisonous_row_fails_its_own_caller_only() {
+    let database = Database::fresh().await;
+    let store = open(&database).await;
+    // They share commits, because they come in while the first of them are under way.
+    let mut accepting = JoinSet::new();
+    for n in 0..200 {
+        let store = Arc::clone(&store);
+        let mut email = an_email(&n.to_string()).build();
+        if n % 50 == 20 {
+            email.summary.subject = "PostgreSQL cannot keep \0 in a text".into();
+        }
+        accepting.spawn(async move {
+            let mut answers = store.accept(vec![email], true).await.unwrap();
+            (n, answers.remove(0))
+        });
+    }
+    for (n, answer) in accepting.join_all().await {
+        match answer {
+            Err(StoreError::Failed(error)) => assert!(n % 50 == 20, "{n}: {error}"),
+            answer => assert!(
+                matches!(answer, Ok(Accepted::Created)) && n % 50 != 20,
+                "{n}"
+            ),
+        }
+    }
+    assert_eq!(store.statistics().await.unwrap().accepted, 196);
+    assert_clean(&store).await;
+}
+
+#[tokio::test]
+async fn one_poisonous_entry_of_a_batch_spoils_no_other() {
+    let database = Database::fresh().await;
+    let store = open(&database).await;
+    let mut emails: Vec<NewEmail> = (0..10).map(|n| an_email(&n.to_string()).build()).collect();
+    emails[3].message_key = "with a \0".into();
+    let answers = store.accept(emails, true).await.unwrap();
+    for (n, answer) in answers.iter().enumerate() {
+        assert_eq!(answer.is_err(), n == 3, "{n}: {answer:?}");
+    }
+    assert_clean(&store).await;
+}
+
+#[tokio::test]
+async fn nul_in_metadata_is_kept_as_it_is() {
+    let database = Database::fresh().await;
+    let store = open(&database).await;
+    let mut email = an_email("a").build();
+    email.metadata.insert("odd".into(), "\0".into());
+    let id = email.id;
+    let answers = store.accept(vec![email], true).await.unwrap();
+    assert!(matches!(answers[..], [Ok(Accepted::Created)]));
+    let found = store.find(id).await.unwrap().unwrap();
+    assert_eq!(found.metadata["odd"], "\0");
+}
+
+/// Overlapping batches with the same keys and the same rows from three instances, in every order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn overlapping_batches_of_three_instances_never_deadlock_a_caller() {
+    const KEYS: usize = 60;
+    const ROUNDS: usize = 25;
+    let database = Database::fresh().await;
+    let instances = [
+        open(&database).await,
+        open(&database).await,
+        open(&database).await,
+    ];
+    let mut callers = JoinSet::new();
+    for (n, store) in instances.iter().enumerate() {
+        for task in 0..4 {
+            let store = Arc::clone(store);
+            callers.spawn(async move {
+                let mut created = Vec::new();
+                for round in 0..ROUNDS {
+                    let mut keys: Vec<usize> = (0..KEYS).collect();
+                    keys.rotate_left((n * 17 + task * 7 + round * 3) % KEYS);
+                    if (n + task + round) % 2 == 0 {
+                        keys.reverse();
+                    }
+                    let emails: Vec<NewEmail> = keys
+                        .iter()
+                        .map(|key| an_email(&format!("{round}-{key}")).build())
+                        .collect();
+                    let ids: Vec<EmailId> = emails.iter().map(|email| email.id).collect();
+                    let answers = store.accept(emails, true).await.expect("accept");
+                    let mut all = Vec::new();
+                    for (id, answer) in ids.into_iter().zip(answers) {
+                        match answer.expect("no deadlock reaches a caller") {
+                            Accepted::Created => {
+                                created.push(id);
+                                all.push(id);
+                            }
+                            Accepted::Replayed(id, _) => all.push(id),
+                            Accepted::KeyConflict(id) => panic!("{id} conflicts"),
+                        }
+                    }
+                    // The same rows again, in this caller's own order, by everyone at once.
+                    store
+                        .mark_queued(all.clone(), Vec::new())
+                        .await
+                        .expect("mark");
+                    let begun = store.begin(all, "w", LEASE).await.expect("begin");
+                    let leases = begun.into_iter().filter_map(|begun| match begun {
+                        Begun::Started(started) => Some(started.lease),
+                        _ => None,
+                    });
+                    let leases: Vec<_> = leases.collect();
+                    let passed = store.pass_gate(leases.clone()).await.expect("gate");
+                    assert!(passed.iter().all(|passed| *passed));
+                    let finishes = leases.iter().map(|lease| Finish {
+                        lease: *lease,
+                        decision: sent(),
+                        transport: "smtp".into(),
+                        budget: 8,
+                    });
+                    let finished = store.finish(finishes.collect()).await.expect("finish");
+                    assert!(finished.iter().all(Result::is_ok));
+                }
+                created
+            });
+        }
+    }
+    let created = callers.join_all().await.concat();
+    let different: HashSet<_> = created.iter().collect();
+    assert_eq!(different.len(), created.len(), "an email was created twice");
+    assert_eq!(created.len(), KEYS * ROUNDS);
+    let counted = instances[0].statistics().await.unwrap();
+    assert_eq!(counted.by_status[&Status::Sent], (KEYS * ROUNDS) as u64);
+    assert_clean(&instances[0]).await;
+}
+
+#[tokio::test]
+async fn a_locked_row_is_unavailable_by_the_deadline_and_the_others_are_not() {
+    let database = Database::fresh().await;
+    let mut options = options(&database);
+    options.deadline = Duration::from_millis(800);
+    let store = PostgresStore::open(options).await.unwrap();
+    let (held, free) = (an_email("held").build(), an_email("free").build());
+    let (held_id, free_id) = (held.id, free.id);
+    store.accept(vec![held, free], true).await.unwrap();
+    let beside = database.beside().await;
+    let lock = "BEGIN; LOCK TABLE api_key IN EXCLUSIVE MODE;";
+    beside.batch_execute(lock).await.unwrap();
+    beside
+        .execute(
+            "SELECT 1 FROM email_log WHERE id = $1 FOR UPDATE",
+            &[&held_id.0],
+        )
+        .await
+        .unwrap();
+    let (held, free) = tokio::join!(
+        store.begin(vec![held_id], "w", LEASE),
+        store.begin(vec![free_id], "w", LEASE)
+    );
+    assert!(matches!(held, Err(StoreError::Unavailable(_))), "{held:?}");
+    assert!(matches!(free.unwrap()[..], [Begun::Started(_)]));
+    beside.batch_execute("ROLLBACK").await.unwrap();
+    let begun = store.begin(vec![held_id], "w", LEASE).await.unwrap();
+    assert!(matches!(begun[..], [Begun::Started(_)]));
+}
+
+#[tokio::test]
+async fn a_pool_that_is_used_up_is_unavailable_by_the_deadline() {
+    let database = Database::fresh().await;
+    let mut options = options(&database);
+    (options.connections, options.deadline) = (2, Duration::from_millis(500));
+    let store = Arc::new(PostgresStore::open(options).await.unwrap());
+    let beside = database.beside().await;
+    let lock = "BEGIN; LOCK TABLE audit_log IN ACCESS EXCLUSIVE MODE";
+    beside.batch_execute(lock).await.unwrap();
+    let mut asking = JoinSet::new();
+    for _ in 0..6 {
+        let store = Arc::clone(&store);
+        asking.spawn(async move { store.audit(1).await });
+    }
+    for answer in asking.join_all().await {
+        assert!(
+            matches!(answer, Err(StoreError::Unavailable(_))),
+            "{answer:?}"
+        );
+    }
+    beside.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(store.audit(1).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn cut_connections_are_made_anew_without_a_word() {
+    let database = Database::fresh().await;
+    let name = format!("cut-{}", EmailId::generate());
+    let mut options = options(&database);
+    options.url = format!("{}&application_name={name}", options.url);
+    let store = PostgresStore::open(options).await.unwrap();
+    let beside = database.beside().await;
+    for n in 0..3 {
+        // Every kind of connection is in use, then cut while nobody uses it.
+        accept(&store, an_email(&n.to_string())).await.unwrap();
+        store.keys().await.unwrap();
+        store.next_due().await.unwrap();
+        let cut = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+                   WHERE application_name = $1";
+        assert!(beside.query(cut, &[&name]).await.unwrap().len() >= 3);
+    }
+    accept(&store, an_email("after")).await.unwrap();
+    store.keys().await.unwrap();
+    store.next_due().await.unwrap();
+    assert_clean(&store).await;
+}
+
+#[tokio::test]
+async fn an_instance_hears_what_another_has_for_schedulers() {
+    let database = Database::fresh().await;
+    let (server, other) = (open(&database).await, open(&database).await);
+    let mut brief = options(&database);
+    brief.listens = false;
+    let command = PostgresStore::open(brief).await.unwrap();
+    // It may have heard itself arrive.
+    while tokio::time::timeout(Duration::from_millis(200), server.changed())
+        .await
+        .is_ok()
+    {}
+    let heard = server.changed();
+    let email = an_email("for later, by another server").build();
+    other.accept(vec![email], false).await.unwrap();
+    heard.await;
+    let heard = server.changed();
+    let email = an_email("for later, by a command").build();
+    command.accept(vec![email], false).await.unwrap();
+    heard.await;
+    let heard = server.changed();
+    let email = an_email("fails").build();
+    let id = email.id;
+    other.accept(vec![email], true).await.unwrap();
+    let Begun::Started(started) = other.begin(vec![id], "w", LEASE).await.unwrap().remove(0) else {
+        panic!("it did not begin");
+    };
+    let finish = Finish {
+        lease: started.lease,
+        decision: transient(LEASE),
+        transport: "smtp".into(),
+        budget: 8,
+    };
+    other.finish(vec![finish]).await.unwrap()[0]
+        .as_ref()
+        .unwrap();
+    heard.await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_not_shown() {
+    let url = "postgresql://someone:secret@127.0.0.1:1/nowhere";
+    let Err(error) = PostgresStore::open(PostgresOptions::new(url)).await else {
+        panic!("it was opened");
+    };
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(!error.to_string().contains("secret"), "{error}");
+}
+
+/// Two schedulers at once: an email is claimed by one of them in each window.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_instances_never_claim_the_same_email() {
+    let database = Database::fresh().await;
+    let instances = [
+        open(&database).await,
+        open(&database).await,
+        open(&database).await,
+    ];
+    let emails = (0..600).map(|n| an_email(&n.to_string()).build()).collect();
+    let answers = instances[0].accept(emails, false).await.unwrap();
+    assert!(answers.iter().all(Result::is_ok));
+    let mut claiming = JoinSet::new();
+    for n in 0..12 {
+        let store = Arc::clone(&instances[n % 3]);
+        claiming.spawn(async move {
+            let mut claimed = Vec::new();
+            loop {
+                let due = store.claim_due(40, LEASE, &budgets()).await.unwrap();
+                if due.is_empty() {
+                    return claimed;
+                }
+                claimed.extend(due.into_iter().map(|due| due.id));
+            }
+        });
+    }
+    let claimed = claiming.join_all().await.concat();
+    let different: HashSet<_> = claimed.iter().collect();
+    assert_eq!((claimed.len(), different.len()), (600, 600));
+    assert_clean(&instances[0]).await;
+}
+
+/// What a plan touches, node by node.
+fn nodes(plan: &serde_json::Value, found: &mut Vec<(String, String, String)>) {
+    match plan {
+        serde_json::Value::Object(node) => {
+            let text = |key: &str| {
+                node.get(key)
+                    .and_then(|v| v.as_str())
+                    .unwrap_or("")
+                    .to_owned()
+            };
+            if node.contains_key("Node Type") {
+                found.push((text("Node Type"), text("Relation Name"), text("Index Name")));
+            }
+            node.values().for_each(|value| nodes(value, found));
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| nodes(item, found)),
+        _ => {}
+    }
+}
+
+fn sorts_states(plan: &serde_json::Value) -> bool {
+    match plan {
+        serde_json::Value::Object(node) => {
+            let sorts = node.get("Node Type").is_some_and(|kind| kind == "Sort");
+            (sorts && plan.to_string().contains("\"email_log\"")) || node.values().any(sorts_states)
+        }
+        serde_json::Value::Array(items) => items.iter().any(sorts_states),
+        _ => false,
+    }
+}
+
+#[tokio::test]
+async fn no_hot_query_touches_sent_emails() {
+    let database = Database::fresh().await;
+    let _store = open(&database).await;
+    let beside = database.beside().await;
+    many_sent(&beside, 20_000).await;
+    let queries = PostgresStore::hot_queries();
+    assert!(queries.len() >= 10);
+    let small = ["email_log_waiting", "email_log_unqueued", "email_log_lease"];
+    for sql in queries {
+        // Whatever the values are: the plan must not depend on them.
+        let parameters = (1..=9)
+            .take_while(|n| sql.contains(&format!("${n}")))
+            .count();
+        let values = ["100::bigint", "posthaste_now()"][..parameters].join(", ");
+        let name = "hot";
+        beside
+            .batch_execute(&format!(
+                "SET plan_cache_mode = force_generic_plan; PREPARE {name} AS {sql}"
+            ))
+            .await
+            .unwrap();
+        let execute = if parameters == 0 {
+            name.to_owned()
+        } else {
+            format!("{name}({values})")
+        };
+        let plan = beside
+            .query_one(&format!("EXPLAIN (FORMAT JSON) EXECUTE {execute}"), &[])
+            .await
+            .unwrap();
+        beside.batch_execute("DEALLOCATE hot").await.unwrap();
+        let plan: serde_json::Value = plan.get(0);
+        let mut found = Vec::new();
+        nodes(&plan, &mut found);
+        // The order comes from the index, too: no states are collected and sorted.
+        assert!(!sorts_states(&plan), "{sql}: {plan:#}");
+        let states: Vec<_> = found
+            .iter()
+            .filter(|(_, table, _)| table == "email_log")
+            .collect();
+        assert!(!states.is_empty(), "{sql}: {plan:#}");
+        for (node, _, index) in &found {
+            assert_ne!(node, "Seq Scan", "{sql}: {plan:#}");
+            let is_of_states = index.starts_with("email_log");
+            assert!(
+                !is_of_states || small.contains(&index.as_str()),
+                "{sql}: reads {index}"
+            );
+        }
+    }
+}
+
+/// Inserts emails that were sent long ago.
+async fn many_sent(beside: &tokio_postgres::Client, count: i32) {
+    beside
+        .batch_execute(&format!(
+            "INSERT INTO email (id, owner, message_key, payload_hash, priority, envelope_from,
+                 recipients, recipient_count, first_recipient, header_from, header_to, subject,
+                 metadata, policy, created_at, size_bytes, content)
+             SELECT id, 'default', id::text, '', 'normal', 'a@example.org', '[\"b@example.org\"]', 1,
+                 'b@example.org', 'a@example.org', '[]', 'Hello', '{{}}', '\"email\"', posthaste_now(),
+                 2, 'hi'
+             FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, {count})) AS n;
+             INSERT INTO email_log (id, status, phase, attempt_number, attempt_count, budget_from,
+                 lease_token, lost_count, unknown_count, possible_duplicate, last_queued_at,
+                 sent_at, finished_at)
+             SELECT id, 'sent', 'idle', 1, 0, 0, 1, 0, 0, false, created_at, created_at, created_at
+             FROM email ON CONFLICT DO NOTHING;
+             ANALYZE email; ANALYZE email_log;"
+        ))
+        .await
+        .unwrap();
+}
+
+/// The cost of a claim with many sent emails against that with none, in one run. By default with
+/// 300,000; `POSTHASTE_TEST_SENT_ROWS=5000000` for the figure in the documentation.
+#[tokio::test]
+async fn claiming_costs_the_same_beside_many_sent_emails() {
+    const ROUNDS: usize = 15;
+    let sent_rows: i32 =
+        std::env::var("POSTHASTE_TEST_SENT_ROWS").map_or(300_000, |rows| rows.parse().unwrap());
+    let database = Database::fresh().await;
+    let store: SharedStore = open(&database).await;
+    let beside = database.beside().await;
+    let mut medians = Vec::new();
+    for round in 0..2 {
+        let mut took = Vec::new();
+        for n in 0..ROUNDS {
+            let emails = (0..500).map(|m| an_email(&format!("{round} {n} {m}")).build());
+            let accepted = store.accept(emails.collect(), false).await.unwrap();
+            assert!(accepted.iter().all(Result::is_ok));
+            let begun = Instant::now();
+            let due = store.claim_due(500, LEASE, &budgets()).await.unwrap();
+            took.push(begun.elapsed());
+            assert_eq!(due.len(), 500);
+            let ids: Vec<_> = due.iter().map(|due| due.id).collect();
+            let operator = Actor {
+                name: "test".into(),
+                owner: None,
+            };
+            store.mark_queued(ids.clone(), Vec::new()).await.unwrap();
+            store.act(ids, Action::Cancel, &operator).await.unwrap();
+        }
+        took.sort_unstable();
+        medians.push(took[ROUNDS / 2]);
+        if round == 0 {
+            many_sent(&beside, sent_rows).await;
+        }
+    }
+    let ratio = medians[1].as_secs_f64() / medians[0].as_secs_f64();
+    println!(
+        "a claim of 500: {:?} with none, {:?} with {sent_rows} sent, ratio {ratio:.2}",
+        medians[0], medians[1]
+    );
+    assert!(ratio < 3.0, "{medians:?}");
+}
