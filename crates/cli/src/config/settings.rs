@@ -193,7 +193,13 @@ impl Log {
         for word in self.level.split(',').filter(|word| !word.contains('=')) {
             word.trim().parse::<LevelFilter>().map_err(|_| invalid())?;
         }
-        EnvFilter::try_new(&self.level).map_err(|_| invalid())
+        // The AMQP library writes whole messages into its warnings; ours say what matters.
+        let quiet = if self.level.contains("lapin") {
+            ""
+        } else {
+            ",lapin=off"
+        };
+        EnvFilter::try_new(format!("{}{quiet}", self.level)).map_err(|_| invalid())
     }
 }
 

@@ -112,9 +112,14 @@ impl Backend {
         }
     }
 
-    /// Makes all failed emails due behind everyone's back, and says how many there were.
+    /// Makes all failed emails due behind everyone's back, as if their backoff had been short,
+    /// and says how many there were.
     pub(crate) async fn make_failed_due(&self) -> u64 {
-        let sql = "UPDATE email_log SET next_attempt_at = posthaste_now() WHERE status = 'failed'";
+        let sql = "WITH due AS (
+                       UPDATE email_log SET next_attempt_at = posthaste_now()
+                       WHERE status = 'failed' RETURNING id, attempt_number, next_attempt_at)
+                   UPDATE email_attempt a SET next_attempt_at = due.next_attempt_at
+                   FROM due WHERE a.email_id = due.id AND a.number = due.attempt_number";
         let client = self.database().beside().await;
         client.execute(sql, &[]).await.unwrap()
     }

@@ -1,6 +1,6 @@
 //! PostgreSQL is away, or hangs: nothing is accepted, nothing is lost, nothing is doubled.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use posthaste_testkit::Proxy;
 use posthaste_testkit::process::{Posthaste, PosthasteBuilder};
@@ -90,7 +90,9 @@ async fn an_outage_under_load_loses_and_doubles_nothing_that_was_accepted() {
     let process = || by_way_of(backend.sending_to(&sink), &backend, &proxy);
     let api = process().role("api").start().await;
     let _working = process().role("sender,scheduler").start().await;
-    let over = AtomicBool::new(false);
+    let (over, refused) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let is_over = || over.load(Ordering::SeqCst);
+    let refusals = || refused.load(Ordering::SeqCst);
     // A client that insists: the same key again until it is accepted.
     let client = async |number: usize| {
         let mut accepted = Vec::new();
@@ -100,10 +102,11 @@ async fn an_outage_under_load_loses_and_doubles_nothing_that_was_accepted() {
             email["message_key"] = json!(recipient);
             let id = loop {
                 let answer = post(&api, "/v1/emails", &email).await;
-                match answer.status {
-                    200 | 202 => break answer.body["id"].as_str().unwrap().to_owned(),
-                    _ => assert_unavailable(&answer),
+                if [200, 202].contains(&answer.status) {
+                    break answer.body["id"].as_str().unwrap().to_owned();
                 }
+                assert_unavailable(&answer);
+                refused.fetch_add(1, Ordering::SeqCst);
             };
             accepted.push((recipient, id));
         }
@@ -114,21 +117,19 @@ async fn an_outage_under_load_loses_and_doubles_nothing_that_was_accepted() {
         over.store(true, Ordering::SeqCst);
         [a, b, c].concat()
     };
+    // Cut in the middle of the work, until somebody noticed.
     let network = async {
-        let mut messages = 0;
-        while !over.load(Ordering::SeqCst) {
-            // In the middle of the work.
-            messages = (messages + 5).min(60);
-            tokio::select! {
-                () = sink.wait_for(messages) => {}
-                () = tokio::time::sleep(std::time::Duration::from_millis(500)) => {}
-            }
+        while !is_over() {
+            let more = sink.accepted() + 5;
+            eventually("some arrive", async || is_over() || sink.accepted() >= more).await;
+            let before = refusals();
             proxy.cut();
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            eventually("it is noticed", async || is_over() || refusals() > before).await;
             proxy.restore();
         }
     };
     let (accepted, ()) = tokio::join!(clients, network);
+    assert!(refusals() > 0, "there was no outage");
     assert_eq!(accepted.len(), 75);
     for (recipient, id) in &accepted {
         until(&api, id, "sent").await;

@@ -1,18 +1,16 @@
 //! Tickets that another program published, and messages that are no tickets.
 
+use posthaste_sink::Sink;
 use posthaste_testkit::process::Posthaste;
 
 use crate::backend::Backend;
 use crate::fleet::submit_many;
-use crate::support::{a_sink, copies, get, until, until_healthy, verify};
-
-/// So long that nothing but a ticket can be the reason for a send.
-const FAR_AWAY: (&str, &str) = ("RETRY_INTERVAL_SECONDS", "3600");
+use crate::support::{FAR_AWAY, a_sink, copies, get, until, until_healthy, verify};
 
 /// An API whose tickets are all lost, and the emails.
 async fn accepted_without_tickets(
     backend: &Backend,
-    sink: &posthaste_sink::Sink,
+    sink: &Sink,
     recipients: &[&str],
 ) -> (Posthaste, Vec<String>) {
     let api = backend.sending_to(sink).env(FAR_AWAY.0, FAR_AWAY.1);
@@ -25,7 +23,7 @@ async fn accepted_without_tickets(
     (api, ids)
 }
 
-async fn a_sender(backend: &Backend, sink: &posthaste_sink::Sink) -> Posthaste {
+async fn a_sender(backend: &Backend, sink: &Sink) -> Posthaste {
     let sender = backend.sending_to(sink).env(FAR_AWAY.0, FAR_AWAY.1);
     sender.role("sender").start().await
 }

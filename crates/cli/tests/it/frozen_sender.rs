@@ -73,6 +73,7 @@ async fn with_hold_there_is_no_second_copy_and_the_late_250_is_proof() {
 
     let sent = until(&it.others, &it.id, "sent").await;
     assert_eq!(sent["status_text"], "Delivered");
+    assert_eq!(outcomes(&sent), ["sent"], "nothing is uncertain any more");
     let stale = "posthaste_stale_writes_rejected_total";
     assert_eq!(metric(&it.frozen, stale).await, 0.0);
     assert!(it.recorder.dots.try_recv().is_err(), "no second copy");

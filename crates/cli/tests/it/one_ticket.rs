@@ -6,7 +6,7 @@ use posthaste_sink::Mode;
 
 use crate::backend::Backend;
 use crate::fleet::submit_many;
-use crate::support::{a_sink, eventually, metric, until_healthy, verify};
+use crate::support::{FAR_AWAY, a_sink, eventually, metric, until_healthy, verify};
 
 const EMAILS: usize = 300;
 
@@ -26,12 +26,8 @@ async fn two_schedulers_publish_each_due_retry_exactly_once_per_attempt() {
     sink.set_mode(Mode::TempfailAll);
     let recipients = (0..EMAILS).map(|n| format!("user{n}@example.org"));
     let ids: BTreeSet<String> = submit_many(&api, recipients).await.into_iter().collect();
-    // A window without the senders' own look into the store: it would take the emails itself.
-    let sending = || {
-        process()
-            .env("RETRY_INTERVAL_SECONDS", "3600")
-            .role("sender")
-    };
+    // Senders that would not look into the store by themselves.
+    let sending = || process().env(FAR_AWAY.0, FAR_AWAY.1).role("sender");
     let schedulers = [
         process().role("scheduler").start().await,
         process().role("scheduler").start().await,

@@ -3,7 +3,7 @@
 use posthaste_testkit::Queues;
 
 use crate::backend::Backend;
-use crate::support::{a_sink, email_to, submit, until, until_healthy, verify};
+use crate::support::{FAR_AWAY, a_sink, email_to, submit, until, until_healthy, verify};
 
 #[tokio::test]
 async fn with_a_route_of_their_own_retries_go_there_and_first_attempts_do_not() {
@@ -13,7 +13,7 @@ async fn with_a_route_of_their_own_retries_go_there_and_first_attempts_do_not() 
         backend
             .sending_to(&sink)
             .env("BACKOFF_SCHEDULE", "1h")
-            .env("RETRY_INTERVAL_SECONDS", "3600")
+            .env(FAR_AWAY.0, FAR_AWAY.1)
     };
     let (queues, send, retry) = {
         let queues = backend.queues();

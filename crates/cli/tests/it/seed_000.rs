@@ -1,6 +1,7 @@
 //! Seed 000, the retry scheduler: what it configures, logs, counts and writes.
 
 use jiff::Timestamp;
+use posthaste_sink::Sink;
 use posthaste_testkit::Proxy;
 use posthaste_testkit::process::Posthaste;
 use serde_json::Value;
@@ -16,7 +17,7 @@ fn time(value: &Value) -> Timestamp {
 }
 
 /// An email whose first attempt failed, to be tried again in an hour. No sender runs any more.
-async fn failed_once(backend: &Backend, sink: &posthaste_sink::Sink) -> (Posthaste, String) {
+async fn failed_once(backend: &Backend, sink: &Sink) -> (Posthaste, String) {
     let process = || backend.sending_to(sink).env("BACKOFF_SCHEDULE", "1h");
     let api = process().role("api").start().await;
     let mut sender = process().role("sender").start().await;

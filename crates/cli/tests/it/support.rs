@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::backend::Backend;
 
+/// An interval so long that senders and schedulers do nothing unless they are told to.
+pub(crate) const FAR_AWAY: (&str, &str) = ("RETRY_INTERVAL_SECONDS", "3600");
+
 /// A sink that keeps what it gets.
 pub(crate) async fn a_sink() -> Sink {
     Sink::start(SinkConfig {

@@ -259,17 +259,19 @@ impl Sender {
         }
     }
 
-    /// What was queued before this moment has lost its ticket.
+    /// What was queued before this moment has lost its ticket. While the broker is in trouble,
+    /// that is nearly everything: waiting for tickets would only make emails late.
     fn queued_before(&self) -> Timestamp {
-        let backstop = self
-            .store
-            .now()
-            .checked_sub(self.config.backstop)
-            .unwrap_or(Timestamp::MIN);
+        let patience = match self.broker.trouble() {
+            None => self.config.backstop,
+            Some(_) => IDLE.min(self.config.backstop),
+        };
+        let before = self.store.now().checked_sub(patience);
+        let before = before.unwrap_or(Timestamp::MIN);
         if self.broker.is_shared() {
-            backstop
+            before
         } else {
-            backstop.max(self.started_at)
+            before.max(self.started_at)
         }
     }
 
