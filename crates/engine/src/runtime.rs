@@ -210,6 +210,7 @@ impl Engine {
         self.shutdown.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        self.intake.drain().await;
         self.broker.close().await;
     }
 }

@@ -3,16 +3,18 @@
 
 mod field_check;
 mod mime;
+mod postbox;
 mod request;
 
 use std::sync::Arc;
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
-use posthaste_core::port::{Accepted, Broker, Published, Route, SharedStore, StoreError, Ticket};
+use posthaste_core::port::{Accepted, Broker, SharedStore, StoreError, Ticket};
 use posthaste_core::status::Status;
 use tokio::sync::Notify;
 
+use self::postbox::Postbox;
 pub use self::request::{
     AttachmentRequest, CalendarRequest, EmailRequest, FieldError, PolicyRequest,
 };
@@ -77,7 +79,7 @@ pub enum Refused {
 /// Takes emails in.
 pub struct Intake {
     store: SharedStore,
-    broker: Option<Arc<dyn Broker>>,
+    postbox: Option<Postbox>,
     policies: Arc<Policies>,
     metrics: Option<Arc<Metrics>>,
     scheduler: Arc<Notify>,
@@ -98,9 +100,10 @@ impl Intake {
         source: Source,
     ) -> Self {
         let largest_message_bytes = LARGEST_MESSAGE_BYTES;
+        let postbox = broker.map(|broker| Postbox::new(Arc::clone(&store), broker));
         Self {
             store,
-            broker,
+            postbox,
             policies,
             metrics,
             scheduler,
@@ -167,7 +170,7 @@ impl Intake {
         let scheduled = emails.iter().any(|email| email.send_at.is_some());
         let tickets: Vec<(Ticket, Option<Timestamp>)> =
             emails.iter().map(|email| ticket_of(email, now)).collect();
-        let results = match self.store.accept(emails, self.broker.is_some()).await {
+        let results = match self.store.accept(emails, self.postbox.is_some()).await {
             Ok(results) => results,
             Err(error) => {
                 return tickets
@@ -203,30 +206,19 @@ impl Intake {
         if let Some(metrics) = &self.metrics {
             metrics.accepted_from(self.source, created);
         }
-        self.publish(ready).await;
+        if let Some(postbox) = &self.postbox {
+            postbox.post(ready).await;
+        }
         if scheduled {
             self.scheduler.notify_one();
         }
         taken
     }
 
-    /// Tells the senders. Failing at it is harmless: the store knows, and senders look there.
-    async fn publish(&self, tickets: Vec<Ticket>) {
-        let Some(broker) = &self.broker else { return };
-        if tickets.is_empty() {
-            return;
-        }
-        let ids: Vec<EmailId> = tickets.iter().map(|ticket| ticket.email_id).collect();
-        let published = broker.publish(Route::First, tickets).await;
-        let refused: Vec<EmailId> = ids
-            .into_iter()
-            .zip(published)
-            .filter_map(|(id, published)| (published == Published::Refused).then_some(id))
-            .collect();
-        if !refused.is_empty()
-            && let Err(error) = self.store.mark_queued(Vec::new(), refused).await
-        {
-            tracing::warn!(%error, "tickets were refused and could not be marked; senders find the emails later");
+    /// Waits until every ticket was published that is on its way.
+    pub async fn drain(&self) {
+        if let Some(postbox) = &self.postbox {
+            postbox.emptied().await;
         }
     }
 }

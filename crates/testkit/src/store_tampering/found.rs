@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use posthaste_core::email::EmailId;
-use posthaste_core::port::Violation;
 use posthaste_core::status::DeadReason;
 
 use super::{HOUR, Tamperable, Tampered};
