@@ -19,7 +19,6 @@ mod list;
 mod listener;
 mod migration;
 mod pool;
-mod port;
 mod prune;
 mod recipient_row;
 mod rescue;
@@ -170,6 +169,12 @@ async fn check_version(client: &Client) -> StoreResult<()> {
         )));
     }
     Ok(())
+}
+
+mod port {
+    use super::PostgresStore;
+
+    crate::port::implement_ports!(PostgresStore);
 }
 
 #[async_trait]

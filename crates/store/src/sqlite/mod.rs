@@ -13,7 +13,6 @@ mod inbox;
 mod key;
 mod list;
 mod migration;
-mod port;
 mod prune;
 mod reader;
 mod recipient_row;
@@ -150,6 +149,12 @@ fn micros(at: Timestamp) -> i64 {
 
 fn from_micros(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX)
+}
+
+mod port {
+    use super::SqliteStore;
+
+    crate::port::implement_ports!(SqliteStore);
 }
 
 #[async_trait]

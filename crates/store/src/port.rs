@@ -1,0 +1,209 @@
+//! The ports of a store. Each operation stands in the file of its noun, under the same name in both
+//! dialects; this says which is which, once for both.
+
+/// Implements the ports for a store.
+macro_rules! implement_ports {
+    ($store:ident) => {
+        use std::time::Duration;
+
+        use async_trait::async_trait;
+        use bytes::Bytes;
+        use posthaste_core::Timestamp;
+        use posthaste_core::decision::Conclusion;
+        use posthaste_core::email::{EmailId, EmailRecord, NewEmail};
+        use posthaste_core::lifecycle::{Refusal, State};
+        use posthaste_core::port::*;
+
+        #[async_trait]
+        impl EmailStore for $store {
+            async fn accept(
+                &self,
+                emails: Vec<NewEmail>,
+                ticketed: bool,
+            ) -> StoreResult<Vec<StoreResult<Accepted>>> {
+                self.accept_all(emails, ticketed).await
+            }
+
+            async fn begin(
+                &self,
+                ids: Vec<EmailId>,
+                worker: &str,
+                lease: Duration,
+            ) -> StoreResult<Vec<Begun>> {
+                self.begin_all(ids, worker, lease).await
+            }
+
+            async fn begin_unticketed(
+                &self,
+                most: usize,
+                queued_before: Timestamp,
+                worker: &str,
+                lease: Duration,
+                budgets: &Budgets,
+            ) -> StoreResult<Vec<Started>> {
+                self.begin_without_ticket(most, queued_before, worker, lease, budgets)
+                    .await
+            }
+
+            async fn prepare(&self, lease: Lease) -> StoreResult<bool> {
+                self.prepare_one(lease).await
+            }
+
+            async fn renew(&self, leases: Vec<Lease>, lease: Duration) -> StoreResult<Vec<bool>> {
+                self.renew_all(leases, lease).await
+            }
+
+            async fn pass_gate(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>> {
+                self.pass_gate_all(leases).await
+            }
+
+            async fn finish(
+                &self,
+                finishes: Vec<Finish>,
+            ) -> StoreResult<Vec<Result<State, Refusal>>> {
+                self.finish_all(finishes).await
+            }
+
+            async fn release(&self, leases: Vec<Lease>) -> StoreResult<()> {
+                self.release_all(leases).await
+            }
+
+            async fn claim_due(
+                &self,
+                most: usize,
+                lease: Duration,
+                budgets: &Budgets,
+            ) -> StoreResult<Vec<Due>> {
+                self.claim_all_due(most, lease, budgets).await
+            }
+
+            async fn mark_queued(
+                &self,
+                published: Vec<EmailId>,
+                refused: Vec<EmailId>,
+            ) -> StoreResult<()> {
+                self.mark_all_queued(published, refused).await
+            }
+
+            async fn next_due(&self) -> StoreResult<Option<Timestamp>> {
+                self.next_due_at().await
+            }
+
+            async fn rescue(&self, most: usize) -> StoreResult<Vec<Rescued>> {
+                self.rescue_expired(most).await
+            }
+
+            async fn undecided(&self, most: usize) -> StoreResult<Vec<Undecided>> {
+                self.all_undecided(most).await
+            }
+
+            async fn settle(&self, settlements: Vec<(EmailId, Conclusion)>) -> StoreResult<()> {
+                self.settle_all(settlements).await
+            }
+
+            async fn prune(&self, retention: Retention, most: usize) -> StoreResult<Pruned> {
+                self.prune_old(retention, most).await
+            }
+        }
+
+        #[async_trait]
+        impl DeskStore for $store {
+            async fn act(
+                &self,
+                ids: Vec<EmailId>,
+                action: Action,
+                actor: &Actor,
+            ) -> StoreResult<Vec<Acted>> {
+                self.act_on(ids, action, actor).await
+            }
+
+            async fn find(&self, id: EmailId) -> StoreResult<Option<EmailRecord>> {
+                self.find_email(id).await
+            }
+
+            async fn content(&self, id: EmailId) -> StoreResult<Option<Bytes>> {
+                self.content_of(id).await
+            }
+
+            async fn list(&self, filter: &EmailFilter) -> StoreResult<Vec<EmailRecord>> {
+                self.list_emails(filter).await
+            }
+
+            async fn dead_groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>> {
+                self.groups(owner).await
+            }
+
+            async fn statistics(&self) -> StoreResult<Statistics> {
+                self.all_statistics().await
+            }
+
+            async fn audit(&self, most: usize) -> StoreResult<Vec<AuditEntry>> {
+                self.audit_entries(most).await
+            }
+
+            async fn verify(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>> {
+                self.violations(ledger).await
+            }
+        }
+
+        #[async_trait]
+        impl KeyStore for $store {
+            async fn create_key(
+                &self,
+                key: ApiKey,
+                secret_hash: [u8; 32],
+                actor: &Actor,
+            ) -> StoreResult<()> {
+                self.insert_key(key, secret_hash, actor).await
+            }
+
+            async fn find_key(&self, secret_hash: [u8; 32]) -> StoreResult<Option<ApiKey>> {
+                self.key_by_hash(secret_hash).await
+            }
+
+            async fn keys(&self) -> StoreResult<Vec<ApiKey>> {
+                self.all_keys().await
+            }
+
+            async fn revoke_key(&self, id: &str, actor: &Actor) -> StoreResult<bool> {
+                self.revoke(id, actor).await
+            }
+        }
+
+        #[async_trait]
+        impl InboxStore for $store {
+            async fn capture(&self, captured: Captured) -> StoreResult<()> {
+                self.insert_capture(captured).await
+            }
+
+            async fn captures(&self, most: usize) -> StoreResult<Vec<Captured>> {
+                self.newest_captures(most).await
+            }
+
+            async fn find_capture(&self, id: EmailId) -> StoreResult<Option<Captured>> {
+                self.capture_of(id).await
+            }
+        }
+
+        #[async_trait]
+        impl EventStore for $store {
+            async fn take_notices(
+                &self,
+                most: usize,
+                lease: Duration,
+            ) -> StoreResult<Vec<(NoticeId, DeadNotice)>> {
+                self.take_untold(most, lease).await
+            }
+
+            async fn settle_notices(
+                &self,
+                told: Vec<NoticeId>,
+                untold: Vec<NoticeId>,
+            ) -> StoreResult<()> {
+                self.settle_all_notices(told, untold).await
+            }
+        }
+    };
+}
+
+pub(crate) use implement_ports;
