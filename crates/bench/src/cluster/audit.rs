@@ -13,6 +13,8 @@ use super::member::Recipe;
 
 /// At most this many broken emails are told in full.
 const MOST_TOLD: usize = 20;
+/// So many are told as examples of what is held for an operator.
+const MOST_HELD_TOLD: usize = 3;
 /// An email that this many workers were lost over is poison, by design.
 const LOSSES_OF_POISON: u64 = 3;
 
@@ -65,6 +67,8 @@ pub(super) struct Audit {
     pub(super) mistaken: u64,
     /// Broken emails with all that is known about them.
     pub(super) broken: Vec<String>,
+    /// Some of the emails that are held. Nothing is wrong with them.
+    pub(super) held: Vec<String>,
 }
 
 impl Audit {
@@ -139,7 +143,12 @@ impl Audit {
                 troubles.push("LOST: recorded as sent, but the mail server never had it");
             }
             // Held: an operator is asked, with the reason on record.
-            "unknown" if unknown > 0 => {}
+            "unknown" if unknown > 0 => {
+                if self.held.len() < MOST_HELD_TOLD {
+                    self.held
+                        .push(told("HELD: an operator is asked", id, key, email, copies));
+                }
+            }
             "dead" => {
                 let reason = email.dead_reason.clone().unwrap_or_default();
                 let poison = reason == "Poison" && email.with_outcome("lost") >= LOSSES_OF_POISON;
@@ -155,12 +164,7 @@ impl Audit {
             }
         }
         for trouble in troubles {
-            let lines: Vec<_> = email.attempts.iter().map(|a| a.line.as_str()).collect();
-            self.tell(format!(
-                "{trouble}\n  {id} (key {key}), {copies} copies at the mail server\n  email_log {}\n  email_attempt\n    {}",
-                email.line,
-                lines.join("\n    ")
-            ));
+            self.tell(told(trouble, id, key, email, copies));
         }
     }
 
@@ -169,6 +173,19 @@ impl Audit {
             self.broken.push(what);
         }
     }
+}
+
+/// All that is known about an email.
+fn told(what: &str, id: Uuid, key: &str, email: &Stored, copies: u64) -> String {
+    let mut text = format!(
+        "{what}\n  {id} (key {key}), {copies} copies at the mail server\n  email_log {}",
+        email.line
+    );
+    for attempt in &email.attempts {
+        text.push_str("\n  email_attempt ");
+        text.push_str(&attempt.line);
+    }
+    text
 }
 
 async fn read(database: &Client) -> anyhow::Result<HashMap<Uuid, Stored>> {
@@ -220,4 +237,74 @@ pub(super) async fn verify(recipe: &Recipe, ledger: &Path) -> anyhow::Result<Opt
         text(&output.stdout),
         text(&output.stderr)
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn email(status: &str, dead_reason: Option<&str>, outcomes: &[&str]) -> Stored {
+        let attempt = |outcome: &&str| Attempt {
+            outcome: (*outcome).to_owned(),
+            worker_lost: *outcome == "lost",
+            line: String::new(),
+        };
+        Stored {
+            key: "key".to_owned(),
+            status: status.to_owned(),
+            dead_reason: dead_reason.map(str::to_owned),
+            line: String::new(),
+            attempts: outcomes.iter().map(attempt).collect(),
+        }
+    }
+
+    /// Lost, silent duplicates, wrongly dead.
+    fn judged(email: &Stored, copies: u64) -> (u64, u64, u64) {
+        let mut audit = Audit::default();
+        audit.judge(Uuid::nil(), "key", email, copies);
+        let (lost, doubled, dead) = (audit.lost, audit.silent_duplicates, audit.wrongly_dead);
+        assert_eq!(audit.broken.is_empty(), lost + doubled + dead == 0);
+        (lost, doubled, dead)
+    }
+
+    #[test]
+    fn one_copy_of_a_sent_email_is_right_and_none_is_a_loss() {
+        let sent = email("sent", None, &["transient", "lost", "sent"]);
+        assert_eq!(judged(&sent, 1), (0, 0, 0));
+        assert_eq!(judged(&sent, 0), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_second_copy_needs_an_attempt_of_unknown_fate() {
+        assert_eq!(judged(&email("sent", None, &["sent"]), 2), (0, 1, 0));
+        let resent = email("sent", None, &["unknown", "sent"]);
+        assert_eq!(judged(&resent, 2), (0, 0, 0));
+        assert_eq!(judged(&resent, 3), (0, 1, 0));
+    }
+
+    #[test]
+    fn what_is_still_under_way_at_the_end_is_lost() {
+        for status in ["pending", "sending", "failed", "retry_queued", "missing"] {
+            assert_eq!(judged(&email(status, None, &[]), 0), (1, 0, 0), "{status}");
+        }
+        assert_eq!(judged(&email("unknown", None, &["unknown"]), 1), (0, 0, 0));
+        assert_eq!(judged(&email("unknown", None, &[]), 0), (1, 0, 0));
+    }
+
+    #[test]
+    fn only_three_lost_workers_excuse_a_death() {
+        let poison = email("dead", Some("Poison"), &["lost", "lost", "lost"]);
+        assert_eq!(judged(&poison, 0), (0, 0, 0));
+        let early = email("dead", Some("Poison"), &["lost", "lost"]);
+        assert_eq!(judged(&early, 0), (0, 0, 1));
+        let spent = email("dead", Some("MaxAttemptsExceeded"), &["transient"]);
+        assert_eq!(judged(&spent, 0), (0, 0, 1));
+    }
+
+    #[test]
+    fn another_key_is_a_mistake() {
+        let mut audit = Audit::default();
+        audit.judge(Uuid::nil(), "other", &email("sent", None, &["sent"]), 1);
+        assert_eq!(audit.mistaken, 1);
+    }
 }

@@ -79,6 +79,7 @@ async fn run_in(
         .with_context(|| format!("{} is not there", binary.display()))?;
     let run = format!("bench-{}", std::process::id());
     let services = Services::start(options, folder, &run).await?;
+    journal.line(&format!("PostgreSQL is at {}", services.database_url));
     let sink = Sink::start(SinkConfig::default()).await?;
     let queues = Queues::of_run(&run);
     let recipe = Arc::new(Recipe {

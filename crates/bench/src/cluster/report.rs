@@ -137,10 +137,12 @@ impl Report {
         }
     }
 
-    /// Everything that is wrong, in full.
+    /// Everything that is wrong, in full, and examples of what is held.
     fn details(&self) -> impl Iterator<Item = &String> {
         let seen = self.witnesses.complaints.iter();
-        seen.chain(&self.audit.broken).chain(&self.verify)
+        seen.chain(&self.audit.broken)
+            .chain(&self.verify)
+            .chain(&self.audit.held)
     }
 
     /// For people.

@@ -80,8 +80,11 @@ impl Stage<'_> {
         let enough = (options.emails as f64 * options.kill_until.clamp(0.0, 1.0)) as u64;
         let loading = async {
             tokio::try_join!(self.inflict_all(faults), submitting)?;
-            self.sink.wait_for(enough).await;
-            anyhow::Ok(())
+            tokio::select! {
+                () = self.sink.wait_for(enough) => anyhow::Ok(()),
+                // What is held for an operator may never be delivered.
+                drained = drain::drained(&self.fleet, self.services) => drained,
+            }
         };
         tokio::select! {
             loaded = loading => loaded,
