@@ -68,11 +68,15 @@ pub(crate) async fn open_store(settings: &Settings, opener: Opener) -> anyhow::R
     })
 }
 
-/// Where tickets wait: in RabbitMQ if it is configured, otherwise in this process.
-fn build_broker(settings: &Settings, roles: Roles) -> anyhow::Result<Arc<dyn Broker>> {
-    Ok(match settings.rabbitmq_options(roles.sender)? {
-        Some(options) => Arc::new(RabbitMqBroker::start(options)?),
-        None => Arc::new(InProcessBroker::new(settings.broker.capacity)),
+/// Where tickets wait: in RabbitMQ if it is configured; otherwise in this process if nobody else
+/// can work on the database, and nowhere if others can: then senders claim from it.
+fn build_broker(settings: &Settings, roles: Roles) -> anyhow::Result<Option<Arc<dyn Broker>>> {
+    if let Some(options) = settings.rabbitmq_options(roles.sender)? {
+        return Ok(Some(Arc::new(RabbitMqBroker::start(options)?)));
+    }
+    Ok(match settings.database()? {
+        Database::Sqlite(_) => Some(Arc::new(InProcessBroker::new(settings.broker.capacity))),
+        Database::Postgres(_) => None,
     })
 }
 

@@ -61,8 +61,8 @@ pub struct EngineConfig {
 pub struct EngineParts {
     /// The truth.
     pub store: SharedStore,
-    /// Where tickets wait.
-    pub broker: Arc<dyn Broker>,
+    /// Where tickets wait. Without one, senders claim from the store.
+    pub broker: Option<Arc<dyn Broker>>,
     /// The way out.
     pub transport: Arc<dyn Transport>,
     /// The retry policies.
@@ -86,7 +86,7 @@ pub struct Engine {
     /// The way out.
     pub transport: Arc<dyn Transport>,
     /// Where tickets wait.
-    pub broker: Arc<dyn Broker>,
+    pub broker: Option<Arc<dyn Broker>>,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -104,17 +104,20 @@ impl Engine {
             metrics,
         } = parts;
         let scheduler_wake = Arc::new(Notify::new());
-        // Tickets that only this process can see are of use only if it sends: then it schedules,
-        // too, and what others take in waits in the store for one that does.
         let roles = config.roles;
-        let (schedules, tickets) = if broker.is_shared() {
-            (roles.scheduler, true)
-        } else {
-            (roles.sender, roles.sender)
-        };
+        // Tickets that only this process can see are of use only if it sends: then it schedules,
+        // too.
+        let tickets = broker.clone().filter(|b| b.is_shared() || roles.sender);
+        let schedules = broker.clone().filter(|b| {
+            if b.is_shared() {
+                roles.scheduler
+            } else {
+                roles.sender
+            }
+        });
         let intake = Intake::new(
             Arc::clone(&store),
-            tickets.then(|| Arc::clone(&broker)),
+            tickets,
             Arc::clone(&policies),
             Some(Arc::clone(&metrics)),
             Arc::clone(&scheduler_wake),
@@ -131,22 +134,22 @@ impl Engine {
             access: Arc::new(Access::new(Arc::clone(&store))),
             metrics: Arc::clone(&metrics),
             transport: Arc::clone(&transport),
-            broker: Arc::clone(&broker),
+            broker: broker.clone(),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        if schedules {
+        if let Some(broker) = schedules {
             let scheduler = Scheduler::new(
                 Arc::clone(&store),
-                Arc::clone(&broker),
+                broker,
                 Arc::clone(&policies),
                 Arc::clone(&metrics),
                 config.lease,
                 config.retry_interval,
             );
             engine.spawn(scheduler, Arc::clone(&scheduler_wake));
-            engine.watch(Arc::clone(&store), Arc::clone(&scheduler_wake));
         }
+        engine.watch(Arc::clone(&store), Arc::clone(&scheduler_wake));
         if roles.scheduler {
             let rescuer = Rescuer::new(
                 Arc::clone(&store),
@@ -155,7 +158,7 @@ impl Engine {
                 Arc::clone(&scheduler_wake),
                 config.lease,
             );
-            let announcer = Announcer::new(Arc::clone(&store), Arc::clone(&broker));
+            let announcer = Announcer::new(Arc::clone(&store), broker.clone());
             let pruner = Pruner::new(Arc::clone(&store), config.retention);
             engine.spawn(rescuer, Arc::new(Notify::new()));
             engine.spawn(announcer, Arc::new(Notify::new()));
@@ -191,7 +194,7 @@ impl Engine {
             .spawn(service::run(Arc::new(service), wake, self.shutdown.clone()));
     }
 
-    /// Wakes the scheduler when another process changed something.
+    /// Wakes whoever looks for emails that are due when another process changed something.
     fn watch(&self, store: SharedStore, wake: Arc<Notify>) {
         let shutdown = self.shutdown.clone();
         self.tasks.spawn(async move {
@@ -211,6 +214,8 @@ impl Engine {
         self.tasks.close();
         self.tasks.wait().await;
         self.intake.drain().await;
-        self.broker.close().await;
+        if let Some(broker) = &self.broker {
+            broker.close().await;
+        }
     }
 }

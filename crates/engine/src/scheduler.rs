@@ -88,23 +88,24 @@ impl Scheduler {
         self.store.mark_queued(published, refused).await?;
         Ok(refusals)
     }
+}
 
-    fn note_dead(&self, due: &Due) {
-        let reason = if due.expired {
-            DeadReason::Expired
-        } else {
-            DeadReason::MaxAttemptsExceeded
-        };
-        self.metrics.died(reason);
-        tracing::info!(
-            email_id = %due.id,
-            attempt_count = due.attempt_count,
-            next_attempt_at = %due.due_at,
-            published = false,
-            skipped = %reason,
-            "scheduled"
-        );
-    }
+/// Says that a due email is dead instead of being tried again.
+pub(crate) fn note_dead(metrics: &Metrics, due: &Due) {
+    let reason = if due.expired {
+        DeadReason::Expired
+    } else {
+        DeadReason::MaxAttemptsExceeded
+    };
+    metrics.died(reason);
+    tracing::info!(
+        email_id = %due.id,
+        attempt_count = due.attempt_count,
+        next_attempt_at = %due.due_at,
+        published = false,
+        skipped = %reason,
+        "scheduled"
+    );
 }
 
 fn ticket_of(due: &Due, now: Timestamp) -> Ticket {
@@ -172,7 +173,7 @@ impl Service for Scheduler {
             let (dead, due): (Vec<_>, Vec<_>) = claimed
                 .into_iter()
                 .partition(|due| due.exhausted || due.expired);
-            dead.iter().for_each(|due| self.note_dead(due));
+            dead.iter().for_each(|due| note_dead(&self.metrics, due));
             if !due.is_empty() && self.publish(due).await? > 0 {
                 *self.no_room_until() = Some(Instant::now() + NO_ROOM);
                 return Ok(Report {

@@ -65,7 +65,7 @@ pub struct ServerParts {
     /// The way out, for `/readyz`.
     pub transport: Arc<dyn Transport>,
     /// Where tickets wait, for `/readyz` and `/metrics`.
-    pub broker: Arc<dyn Broker>,
+    pub broker: Option<Arc<dyn Broker>>,
     /// Whether there is more than health and metrics to see.
     pub serves_api: bool,
     /// What the server may use at most.
@@ -83,7 +83,7 @@ pub(crate) struct App {
     pub(crate) registry: Arc<Registry>,
     pub(crate) build_info: Registry,
     pub(crate) transport: TransportHealth,
-    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) broker: Option<Arc<dyn Broker>>,
     pub(crate) limits: Limits,
     /// Permits for requests under way.
     pub(crate) in_flight: Semaphore,

@@ -158,8 +158,16 @@ pub(crate) fn finish<L: Ledger>(
     Ok(applied.map(|applied| applied.next))
 }
 
-/// Begins an email that waits without a ticket, if it still does. One that is too late is dead
-/// now; a failed one passes the scheduler's check first.
+/// What became of an email that waits without a ticket.
+pub(crate) enum Found {
+    /// Its attempt began.
+    Begun(State),
+    /// It was over budget or too late, and is dead now.
+    Dead(Due),
+}
+
+/// Begins an email that waits without a ticket, if it still does. A failed one passes the
+/// scheduler's check first.
 pub(crate) fn begin_unticketed<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
@@ -167,7 +175,7 @@ pub(crate) fn begin_unticketed<L: Ledger>(
     worker: &str,
     lease: Duration,
     budgets: &Budgets,
-) -> Result<Option<State>, L::Error> {
+) -> Result<Option<Found>, L::Error> {
     let Some(mut state) = ledger.state(id)? else {
         return Ok(None);
     };
@@ -178,19 +186,16 @@ pub(crate) fn begin_unticketed<L: Ledger>(
     let Some(facts) = ledger.facts(id)? else {
         return Ok(None);
     };
-    if facts.expires_at.is_some_and(|at| at <= ledger.now()) {
-        apply_to(ledger, id, &state, &Event::Expire)?.ok();
-        return Ok(None);
-    }
-    if state.status == Status::Failed {
-        let budget = budgets.of(&facts.policy);
-        match apply_to(ledger, id, &state, &Event::ClaimDue { lease, budget })? {
-            Ok(applied) => state = applied.next,
-            Err(_) => return Ok(None),
+    let too_late = facts.expires_at.is_some_and(|at| at <= ledger.now());
+    if state.status == Status::Failed || too_late {
+        match claim(ledger, id, &state, facts, lease, budgets)? {
+            Some((due, _)) if due.exhausted || due.expired => return Ok(Some(Found::Dead(due))),
+            Some((_, claimed)) => state = claimed,
+            None => return Ok(None),
         }
     }
     let begun = apply_to(ledger, id, &state, &Event::Begin { worker, lease })?;
-    Ok(begun.ok().map(|applied| applied.next))
+    Ok(begun.ok().map(|applied| Found::Begun(applied.next)))
 }
 
 /// Takes an email that is due. One that is over budget or too late is dead now.
@@ -203,6 +208,18 @@ pub(crate) fn claim_due<L: Ledger>(
     let (Some(state), Some(facts)) = (ledger.state(id)?, ledger.facts(id)?) else {
         return Ok(None);
     };
+    let claimed = claim(ledger, id, &state, facts, lease, budgets)?;
+    Ok(claimed.map(|(due, _)| due))
+}
+
+fn claim<L: Ledger>(
+    ledger: &mut L,
+    id: EmailId,
+    state: &State,
+    facts: Facts,
+    lease: Duration,
+    budgets: &Budgets,
+) -> Result<Option<(Due, State)>, L::Error> {
     let event = if facts.expires_at.is_some_and(|at| at <= ledger.now()) {
         Event::Expire
     } else {
@@ -212,16 +229,31 @@ pub(crate) fn claim_due<L: Ledger>(
         }
     };
     let due_at = state.next_attempt_at.unwrap_or_else(|| ledger.now());
-    let applied = apply_to(ledger, id, &state, &event)?;
-    Ok(applied.ok().map(|applied| Due {
-        id,
-        message_key: facts.message_key,
-        priority: facts.priority,
-        attempt_count: state.attempt_count,
-        due_at,
-        exhausted: applied.next.dead_reason == Some(DeadReason::MaxAttemptsExceeded),
-        expired: applied.next.dead_reason == Some(DeadReason::Expired),
+    let applied = apply_to(ledger, id, state, &event)?;
+    Ok(applied.ok().map(|applied| {
+        let due = Due {
+            id,
+            message_key: facts.message_key,
+            priority: facts.priority,
+            attempt_count: state.attempt_count,
+            due_at,
+            exhausted: applied.next.dead_reason == Some(DeadReason::MaxAttemptsExceeded),
+            expired: applied.next.dead_reason == Some(DeadReason::Expired),
+        };
+        (due, applied.next)
     }))
+}
+
+/// Sorts what was found without a ticket into attempts and deaths.
+pub(crate) fn sorted(found: Vec<(EmailId, Found)>) -> (Vec<(EmailId, State)>, Vec<Due>) {
+    let (mut begun, mut dead) = (Vec::new(), Vec::new());
+    for (id, found) in found {
+        match found {
+            Found::Begun(state) => begun.push((id, state)),
+            Found::Dead(due) => dead.push(due),
+        }
+    }
+    (begun, dead)
 }
 
 /// Releases a lease, if it has expired.

@@ -40,7 +40,7 @@ macro_rules! implement_ports {
                 worker: &str,
                 lease: Duration,
                 budgets: &Budgets,
-            ) -> StoreResult<Vec<Started>> {
+            ) -> StoreResult<Unticketed> {
                 self.begin_without_ticket(most, queued_before, worker, lease, budgets)
                     .await
             }

@@ -1,5 +1,8 @@
 //! A network that fails on request, between a process and a server.
 
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,13 +16,20 @@ enum Mode {
     Cut,
 }
 
+/// When to give up waiting for something to be held.
+const DEADLINE: Duration = Duration::from_secs(60);
+
 /// Stands between a process and a server for as long as the test's runtime lives.
 pub struct Proxy {
     /// Host and port of the server.
     server: String,
     port: u16,
     mode: watch::Sender<Mode>,
+    held: Held,
 }
+
+/// What came in silence so far, in either direction.
+type Held = Arc<Mutex<Vec<u8>>>;
 
 impl Proxy {
     /// A way to the server of this URL, which works.
@@ -28,8 +38,19 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let mode = watch::Sender::new(Mode::Works);
-        tokio::spawn(accept(listener, server.clone(), mode.subscribe()));
-        Self { server, port, mode }
+        let held = Held::default();
+        let network = Network {
+            server: server.clone(),
+            mode: mode.subscribe(),
+            held: Arc::clone(&held),
+        };
+        tokio::spawn(accept(listener, network));
+        Self {
+            server,
+            port,
+            mode,
+            held,
+        }
     }
 
     /// A URL of the server by way of this.
@@ -48,6 +69,22 @@ impl Proxy {
         self.mode.send_replace(Mode::Silent);
     }
 
+    /// Waits until something with this text in it is held back by the silence.
+    pub async fn wait_for_held(&self, text: &str) {
+        let is_held = || {
+            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.windows(text.len())
+                .any(|bytes| bytes == text.as_bytes())
+        };
+        let waiting = async {
+            while !is_held() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let waited = tokio::time::timeout(DEADLINE, waiting).await;
+        assert!(waited.is_ok(), "nothing with `{text}` came");
+    }
+
     /// Works again.
     pub fn restore(&self) {
         self.mode.send_replace(Mode::Works);
@@ -61,24 +98,33 @@ fn address_of(url: &str) -> &str {
     authority.rsplit('@').next().unwrap_or_default()
 }
 
-async fn accept(listener: TcpListener, server: String, mode: watch::Receiver<Mode>) {
+/// What a connection needs to know.
+#[derive(Clone)]
+struct Network {
+    server: String,
+    mode: watch::Receiver<Mode>,
+    held: Held,
+}
+
+async fn accept(listener: TcpListener, network: Network) {
     while let Ok((client, _)) = listener.accept().await {
-        tokio::spawn(serve(client, server.clone(), mode.clone()));
+        tokio::spawn(serve(client, network.clone()));
     }
 }
 
-async fn serve(client: TcpStream, server: String, mut mode: watch::Receiver<Mode>) {
+async fn serve(client: TcpStream, network: Network) {
+    let mut mode = network.mode.clone();
     if *mode.borrow() == Mode::Cut {
         return;
     }
-    let Ok(server) = TcpStream::connect(server).await else {
+    let Ok(server) = TcpStream::connect(&network.server).await else {
         return;
     };
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     tokio::select! {
-        _ = pass_on(from_client, to_server, mode.clone()) => {}
-        _ = pass_on(from_server, to_client, mode.clone()) => {}
+        _ = pass_on(from_client, to_server, network.clone()) => {}
+        _ = pass_on(from_server, to_client, network) => {}
         // Also when the test is over.
         _ = mode.wait_for(|mode| *mode == Mode::Cut) => {}
     }
@@ -87,7 +133,7 @@ async fn serve(client: TcpStream, server: String, mut mode: watch::Receiver<Mode
 async fn pass_on(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut mode: watch::Receiver<Mode>,
+    mut network: Network,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
@@ -95,8 +141,12 @@ async fn pass_on(
         if count == 0 {
             return Ok(());
         }
+        if *network.mode.borrow() == Mode::Silent {
+            let mut held = network.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.extend_from_slice(&buffer[..count]);
+        }
         // What came in silence comes through when it is over.
-        let _ = mode.wait_for(|mode| *mode == Mode::Works).await;
+        let _ = network.mode.wait_for(|mode| *mode == Mode::Works).await;
         to.write_all(&buffer[..count]).await?;
     }
 }
@@ -138,6 +188,7 @@ mod tests {
             tokio::join!(connect(), async { server.accept().await.unwrap() });
         proxy.fall_silent();
         client.write_all(b"b").await.unwrap();
+        proxy.wait_for_held("b").await;
         proxy.restore();
         assert_eq!(served.read_u8().await.unwrap(), b'b');
     }

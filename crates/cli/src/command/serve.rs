@@ -66,7 +66,7 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
             metrics: Arc::clone(&engine.metrics),
             registry: Arc::new(registry),
             transport: Arc::clone(&engine.transport),
-            broker: Arc::clone(&engine.broker),
+            broker: engine.broker.clone(),
             serves_api: roles.api,
             limits: Limits {
                 in_flight_requests: settings.server.max_in_flight,

@@ -3,7 +3,7 @@
 use crate::backend::{Backend, on_every_backend};
 use crate::support::{
     a_sink, copies, email_to, id_of_accepted, keyed_email_to, outcomes, run, submit, submit_fatal,
-    until, verify,
+    until, until_healthy, verify,
 };
 
 on_every_backend! {
@@ -22,7 +22,9 @@ async fn killed_between_accept_and_send_it_is_sent_once_after_the_restart(backen
     accepting.kill9();
     assert_eq!(sink.report().messages, 0);
 
-    let server = backend.sending_to(&sink).start().await;
+    // The answer does not wait for the ticket, which may be lost with the process.
+    let server = backend.sending_to(&sink).env("RETRY_INTERVAL_SECONDS", "1");
+    let server = server.start().await;
 
     until(&server, &id, "sent").await;
     assert_eq!(copies(&sink, &id, "ann@example.org"), 1);
@@ -60,6 +62,8 @@ async fn killed_before_the_gate(backend: &Backend, failpoint: &str) {
         .env("POSTHASTE_FAILPOINT", format!("{failpoint}=kill"))
         .start()
         .await;
+    // Before RabbitMQ is connected, an email is begun without a ticket, which is another path.
+    until_healthy(&server).await;
     let email = keyed_email_to("ann@example.org");
     submit_fatal(&mut server, &email).await;
 

@@ -18,7 +18,9 @@ fn by_way_of(process: PosthasteBuilder, backend: &Backend, proxy: &Proxy) -> Pos
     process
         .env("DATABASE_URL", url)
         .env("POSTHASTE_STORE__TIMEOUT", "2s")
-        .env("LEASE_SECONDS", "30")
+        // An answer that is lost leaves a lease that nobody holds, or an email without a ticket.
+        .env("LEASE_SECONDS", "10")
+        .env("RETRY_INTERVAL_SECONDS", "1")
 }
 
 fn assert_unavailable(reply: &Reply) {
@@ -35,14 +37,21 @@ fn assert_unavailable(reply: &Reply) {
 
 /// Everything that needs the store says so; nothing hangs.
 async fn assert_everything_says_so(api: &Posthaste) {
-    for _ in 0..3 {
-        assert_unavailable(&post(api, "/v1/emails", &email_to("ann@example.org")).await);
+    let email = email_to("ann@example.org");
+    let (one, many) = (&email, &json!({"emails": [email, email]}));
+    let nobody = "/v1/emails/0198a000-0000-7000-8000-000000000000";
+    let (posted, again, batch, shown, listed, counted, health) = tokio::join!(
+        post(api, "/v1/emails", one),
+        post(api, "/v1/emails", one),
+        post(api, "/v1/emails/batch", many),
+        get(api, nobody),
+        get(api, "/v1/emails"),
+        get(api, "/v1/stats"),
+        get(api, "/readyz"),
+    );
+    for reply in [posted, again, batch, shown, listed, counted] {
+        assert_unavailable(&reply);
     }
-    let id = "0198a000-0000-7000-8000-000000000000";
-    for path in ["/v1/emails", "/v1/stats", &format!("/v1/emails/{id}")] {
-        assert_unavailable(&get(api, path).await);
-    }
-    let health = get(api, "/readyz").await;
     assert_eq!(
         (health.status, &health.body["store"]),
         (503, &json!("unavailable"))
@@ -59,9 +68,12 @@ async fn while_postgres_is_away_the_api_says_so_and_works_again_by_itself() {
     let server = server.start().await;
     let before = submit(&server, &email_to("before@example.org")).await;
     until(&server, &before, "sent").await;
-    for take_away in [Proxy::cut, Proxy::fall_silent] {
+    for (take_away, accepted) in [(Proxy::cut as fn(&Proxy), 1), (Proxy::fall_silent, 2)] {
         take_away(&proxy);
         assert_everything_says_so(&server).await;
+        // Whatever was refused left nothing behind.
+        let rows: u64 = backend.rows_by_status().await.values().sum();
+        assert_eq!(rows, accepted);
         proxy.restore();
         server
             .wait_for("/readyz", |health| health["store"] == "ok")
@@ -74,12 +86,10 @@ async fn while_postgres_is_away_the_api_says_so_and_works_again_by_itself() {
         })
         .await;
     }
-    // Whatever was refused left nothing behind.
-    let stats = server
-        .wait_for("/v1/stats", |stats| stats["emails"]["sent"] == 3)
-        .await;
-    assert_eq!(stats["emails"]["pending"], 0);
-    assert_eq!(sink.report().messages, 3);
+    let all_sent = async || backend.rows_by_status().await.into_keys().eq(["sent"]);
+    eventually("everything is sent", all_sent).await;
+    assert!(sink.report().messages >= 3);
+    assert!(sink.duplicates().is_empty());
     verify(&server).await;
 }
 
@@ -120,7 +130,7 @@ async fn an_outage_under_load_loses_and_doubles_nothing_that_was_accepted() {
     // Cut in the middle of the work, until somebody noticed.
     let network = async {
         while !is_over() {
-            let more = sink.accepted() + 5;
+            let more = sink.accepted() + 15;
             eventually("some arrive", async || is_over() || sink.accepted() >= more).await;
             let before = refusals();
             proxy.cut();

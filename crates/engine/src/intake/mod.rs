@@ -209,7 +209,7 @@ impl Intake {
         if let Some(postbox) = &self.postbox {
             postbox.post(ready).await;
         }
-        if scheduled {
+        if scheduled || self.postbox.is_none() {
             self.scheduler.notify_one();
         }
         taken

@@ -13,16 +13,21 @@ use std::time::{Duration, Instant};
 
 use posthaste_core::Timestamp;
 use posthaste_core::classification::Classifier;
-use posthaste_core::port::{Begun, Broker, SharedStore, Started, TicketDelivery, Transport};
+use posthaste_core::port::{
+    Begun, Broker, SharedStore, Started, TicketDelivery, Transport, Unticketed,
+};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::lease_keeper::LeaseKeeper;
+use crate::scheduler::note_dead;
 use crate::{Metrics, Policies};
 
 /// With no ticket for this long, a sender that has room looks into the store itself.
 const IDLE: Duration = Duration::from_millis(500);
+/// When someone else holds what is due, the next look comes after this time.
+const HELD_ELSEWHERE: Duration = Duration::from_millis(20);
 /// Attempts under way per connection: while one talks, another's commit is under way.
 const ATTEMPTS_PER_CONNECTION: usize = 2;
 
@@ -48,7 +53,7 @@ pub struct SenderConfig {
 /// Sends emails.
 pub struct Sender {
     store: SharedStore,
-    broker: Arc<dyn Broker>,
+    broker: Option<Arc<dyn Broker>>,
     transport: Arc<dyn Transport>,
     policies: Arc<Policies>,
     classifier: Classifier,
@@ -67,8 +72,8 @@ pub struct Sender {
 pub struct SenderParts {
     /// The truth.
     pub store: SharedStore,
-    /// Where tickets come from.
-    pub broker: Arc<dyn Broker>,
+    /// Where tickets come from. Without one, emails are claimed from the store.
+    pub broker: Option<Arc<dyn Broker>>,
     /// The way out.
     pub transport: Arc<dyn Transport>,
     /// The retry policies.
@@ -77,7 +82,7 @@ pub struct SenderParts {
     pub classifier: Classifier,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// Wakes the scheduler.
+    /// Wakes the scheduler; without a broker, this sender.
     pub scheduler: Arc<Notify>,
 }
 
@@ -118,7 +123,10 @@ impl Sender {
     /// before the gate are released; what passed the gate is waited for.
     pub async fn run(self: Arc<Self>, shutdown: CancellationToken, drain: Duration) {
         let keeper = tokio::spawn(Arc::clone(&self.leases).run());
-        self.take_until(&shutdown).await;
+        match self.broker.clone() {
+            Some(broker) => self.take_tickets(&*broker, &shutdown).await,
+            None => self.claim_until(&shutdown).await,
+        }
         self.tasks.close();
         let grace = (drain / 4).min(Duration::from_secs(2));
         if tokio::time::timeout(drain.saturating_sub(grace), self.tasks.wait())
@@ -137,7 +145,39 @@ impl Sender {
         self.transport.close().await;
     }
 
-    async fn take_until(self: &Arc<Self>, shutdown: &CancellationToken) {
+    /// Claims from the store: when woken, when the next email is due, and now and then.
+    async fn claim_until(self: &Arc<Self>, shutdown: &CancellationToken) {
+        loop {
+            let permits = tokio::select! {
+                permits = self.free_permits() => permits,
+                () = shutdown.cancelled() => return,
+            };
+            let found = self.take_unticketed(permits).await;
+            if found && !shutdown.is_cancelled() {
+                continue;
+            }
+            let rest = self.until_next_due().await;
+            tokio::select! {
+                () = self.scheduler.notified() => {}
+                () = tokio::time::sleep(rest) => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    /// How long to rest: until the next email is due, but not for long.
+    async fn until_next_due(&self) -> Duration {
+        let Ok(Some(due)) = self.store.next_due().await else {
+            return IDLE;
+        };
+        let wait = due.duration_since(self.store.now());
+        // A little late is fine, early never is. One that is due and was not found is in
+        // someone else's hands.
+        let wait = Duration::try_from(wait).unwrap_or(HELD_ELSEWHERE);
+        (wait + Duration::from_millis(1)).min(IDLE)
+    }
+
+    async fn take_tickets(self: &Arc<Self>, broker: &dyn Broker, shutdown: &CancellationToken) {
         // Emails may wait without a ticket: whatever a process that died before us had queued.
         let mut unticketed = true;
         let mut looked_at = Instant::now();
@@ -161,7 +201,7 @@ impl Sender {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                deliveries = self.broker.receive(permits.len()) => {
+                deliveries = broker.receive(permits.len()) => {
                     let sender = Arc::clone(self);
                     permits.truncate(deliveries.len());
                     // Beginning needs a commit; the next tickets need not wait for it.
@@ -189,8 +229,9 @@ impl Sender {
         deliveries: Vec<TicketDelivery>,
         permits: Vec<OwnedSemaphorePermit>,
     ) {
+        let Some(broker) = &self.broker else { return };
         let Some((begun, asked)) = self.open(&deliveries).await else {
-            self.broker.give_back(deliveries).await;
+            broker.give_back(deliveries).await;
             return;
         };
         posthaste_core::failpoint::hit("sender.after_begin");
@@ -200,7 +241,7 @@ impl Sender {
                 self.spawn_attempt(*started, asked, permit);
             }
         }
-        self.broker.acknowledge(deliveries).await;
+        broker.acknowledge(deliveries).await;
     }
 
     /// Begins the attempts of tickets. The store may be away: the tickets are kept for a while, so
@@ -245,9 +286,11 @@ impl Sender {
             )
             .await;
         match begun {
-            Ok(started) => {
-                let found = !started.is_empty();
+            Ok(Unticketed { started, dead }) => {
+                dead.iter().for_each(|due| note_dead(&self.metrics, due));
+                let found = !started.is_empty() || !dead.is_empty();
                 for (started, permit) in started.into_iter().zip(permits) {
+                    self.note_retry(&started);
                     self.spawn_attempt(started, asked, permit);
                 }
                 found
@@ -259,16 +302,31 @@ impl Sender {
         }
     }
 
+    /// A retry that was taken from the store counts as if a scheduler had handed it out.
+    fn note_retry(&self, started: &Started) {
+        if let (true, Some(due)) = (
+            started.state.attempt_count > 0,
+            started.state.next_attempt_at,
+        ) {
+            let late = started.now.duration_since(due).as_secs_f64();
+            self.metrics.retries_requeued.inc();
+            self.metrics.retry_lateness.observe(late.max(0.0));
+        }
+    }
+
     /// What was queued before this moment has lost its ticket. While the broker is in trouble,
     /// that is nearly everything: waiting for tickets would only make emails late.
     fn queued_before(&self) -> Timestamp {
-        let patience = match self.broker.trouble() {
+        let now = self.store.now();
+        let Some(broker) = &self.broker else {
+            return now;
+        };
+        let patience = match broker.trouble() {
             None => self.config.backstop,
             Some(_) => IDLE.min(self.config.backstop),
         };
-        let before = self.store.now().checked_sub(patience);
-        let before = before.unwrap_or(Timestamp::MIN);
-        if self.broker.is_shared() {
+        let before = now.checked_sub(patience).unwrap_or(Timestamp::MIN);
+        if broker.is_shared() {
             before
         } else {
             before.max(self.started_at)

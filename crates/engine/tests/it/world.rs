@@ -117,7 +117,7 @@ impl World {
         let sender = Sender::new(
             SenderParts {
                 store: Arc::clone(&store),
-                broker: Arc::clone(&shared_broker),
+                broker: Some(Arc::clone(&shared_broker)),
                 transport: Arc::new(ScriptedTransport { attempts }),
                 policies: Arc::clone(&policies),
                 classifier: Classifier::default(),

@@ -108,7 +108,7 @@ async fn check(app: &App) -> Health {
         tracing::warn!(error = %trouble, "not ready: the store is in trouble");
     }
     let mut degraded: Vec<String> = app.transport.trouble().await.into_iter().collect();
-    if let Some(trouble) = app.broker.trouble() {
+    if let Some(trouble) = app.broker.as_ref().and_then(|broker| broker.trouble()) {
         tracing::debug!(%trouble, "the broker is in trouble");
         degraded.push("broker".to_owned());
     }

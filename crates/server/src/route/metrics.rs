@@ -58,7 +58,9 @@ pub(crate) async fn show(
         // What is counted in this process is worth seeing all the more.
         Err(error) => tracing::warn!(%error, "the gauges of emails could not be read"),
     }
-    app.metrics.set_broker(app.broker.counts());
+    if let Some(broker) = &app.broker {
+        app.metrics.set_broker(broker.counts());
+    }
     let mut text = String::new();
     encode_registry(&mut text, &app.registry)
         .and_then(|()| encode_registry(&mut text, &app.build_info))

@@ -95,7 +95,7 @@ pub(crate) fn parts(
         metrics,
         registry: Arc::new(registry),
         transport: transport.clone(),
-        broker,
+        broker: Some(broker),
         serves_api: true,
         limits,
         version: "1.2.3-test",

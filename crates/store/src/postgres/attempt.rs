@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::{Event, Refusal, State};
-use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult};
+use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult, Unticketed};
 
 use super::PostgresStore;
 use super::books::Books;
@@ -94,23 +94,25 @@ impl PostgresStore {
         worker: &str,
         lease: Duration,
         budgets: &Budgets,
-    ) -> StoreResult<Vec<Started>> {
+    ) -> StoreResult<Unticketed> {
         let candidates = Candidates {
             queries: &UNTICKETED,
             before: Some(queued_before),
             most,
         };
-        let (opened, now) = self
+        let (found, now) = self
             .claim(candidates, |books, ids| {
-                let open = |id: &EmailId| {
-                    let Ok(begun) =
+                let begin = |id: &EmailId| {
+                    let Ok(found) =
                         ledger::begin_unticketed(books, *id, queued_before, worker, lease, budgets);
-                    begun.map(|state| (*id, state))
+                    found.map(|found| (*id, found))
                 };
-                ids.iter().filter_map(open).collect()
+                ids.iter().filter_map(begin).collect()
             })
             .await?;
-        self.started_or_released(opened, now).await
+        let (begun, dead) = ledger::sorted(found);
+        let started = self.started_or_released(begun, now).await?;
+        Ok(Unticketed { started, dead })
     }
 
     pub(super) async fn prepare_one(&self, lease: Lease) -> StoreResult<bool> {

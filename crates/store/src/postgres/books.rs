@@ -74,9 +74,9 @@ impl Books {
         Ok(id)
     }
 
-    /// Takes in facts that were read with `FACT_COLUMNS`.
-    pub(super) fn read_facts(&mut self, row: &Row, id: EmailId, at: usize) -> StoreResult<()> {
-        self.facts.insert(id, facts_of(row, at)?);
+    /// Takes in facts that were read with `READ_FACTS`.
+    pub(super) fn read_facts(&mut self, row: &Row) -> StoreResult<()> {
+        self.facts.insert(EmailId(get(row, 0)?), facts_of(row)?);
         Ok(())
     }
 
@@ -186,21 +186,23 @@ impl Ledger for Books {
     }
 }
 
-/// The columns of facts, in the order in which they are read.
-pub(super) const FACT_COLUMNS: &str =
-    "e.owner, e.message_key, e.priority, e.policy::text, e.expires_at, e.erased_at IS NOT NULL,
-     (SELECT r.reason FROM recipient r WHERE r.email_id = e.id AND r.status = 'dead'
-      ORDER BY r.position LIMIT 1)";
+/// Reads the facts of emails.
+pub(super) const READ_FACTS: &str =
+    "SELECT e.id, e.owner, e.message_key, e.priority, e.policy::text, e.expires_at,
+         e.erased_at IS NOT NULL,
+         (SELECT r.reason FROM recipient r WHERE r.email_id = e.id AND r.status = 'dead'
+          ORDER BY r.position LIMIT 1)
+     FROM email e WHERE e.id = ANY($1)";
 
-fn facts_of(row: &Row, at: usize) -> StoreResult<Facts> {
+fn facts_of(row: &Row) -> StoreResult<Facts> {
     Ok(Facts {
-        owner: get(row, at)?,
-        message_key: get(row, at + 1)?,
-        priority: named(row, at + 2)?,
-        policy: serde_json::from_str(get(row, at + 3)?).map_err(super::error::corrupt)?,
-        expires_at: get(row, at + 4)?,
-        erased: get(row, at + 5)?,
-        given_up: optional_name(row, at + 6)?,
+        owner: get(row, 1)?,
+        message_key: get(row, 2)?,
+        priority: named(row, 3)?,
+        policy: serde_json::from_str(get(row, 4)?).map_err(super::error::corrupt)?,
+        expires_at: get(row, 5)?,
+        erased: get(row, 6)?,
+        given_up: optional_name(row, 7)?,
     })
 }
 

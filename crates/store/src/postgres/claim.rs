@@ -9,9 +9,10 @@ use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::port::StoreResult;
 use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use super::PostgresStore;
-use super::books::{Books, FACT_COLUMNS, Pipeline};
+use super::books::{Books, Pipeline, READ_FACTS};
 use super::error::Trouble;
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
 use crate::ledger::Ledger as _;
@@ -34,9 +35,8 @@ pub(super) fn query(condition: &str) -> String {
         "l.next_attempt_at"
     };
     format!(
-        "SELECT {STATE_COLUMNS}, l.id, {FACT_COLUMNS}
-         FROM email_log l JOIN email e ON e.id = l.id
-         WHERE {condition} ORDER BY {order} LIMIT $1 FOR UPDATE OF l SKIP LOCKED"
+        "SELECT {STATE_COLUMNS}, l.id FROM email_log l
+         WHERE {condition} ORDER BY {order} LIMIT $1 FOR UPDATE SKIP LOCKED"
     )
 }
 
@@ -91,9 +91,14 @@ async fn lock(
                 .map(|at| at as &(dyn ToSql + Sync)),
         );
         for row in client.query(&statement, &values).await? {
-            let id = books.read_state(&row, STATE_WIDTH)?;
-            books.read_facts(&row, id, STATE_WIDTH + 1)?;
-            ids.push(id);
+            ids.push(books.read_state(&row, STATE_WIDTH)?);
+        }
+    }
+    if !ids.is_empty() {
+        let statement = client.prepare_cached(READ_FACTS).await?;
+        let taken: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        for row in client.query(&statement, &[&taken]).await? {
+            books.read_facts(&row)?;
         }
     }
     Ok(ids)

@@ -85,7 +85,8 @@ impl Connector {
             .unwrap_or_default()
             .to_owned();
         connector.config.options(format!(
-            "{own} -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off"
+            "{own} -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off \
+             -c enable_mergejoin=off"
         ));
         connector
     }

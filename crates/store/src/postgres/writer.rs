@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use uuid::Uuid;
 
 use super::accept::{self, NewEntry};
-use super::books::{Books, FACT_COLUMNS, Pipeline};
+use super::books::{Books, Pipeline, READ_FACTS};
 use super::clock::DatabaseClock;
 use super::error::{Meaning, Trouble};
 use super::listener::Bell;
@@ -347,7 +347,7 @@ async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trou
     let emails: Vec<&NewEntry> = all().filter_map(|wants| wants.new.as_ref()).collect();
     let statements = (
         client.prepare_cached(&lock_states()).await?,
-        client.prepare_cached(&read_facts()).await?,
+        client.prepare_cached(READ_FACTS).await?,
         client.prepare_cached("SELECT posthaste_now()").await?,
     );
     let insert = accept::Insert::prepare(client, &emails).await?;
@@ -379,7 +379,7 @@ async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trou
         books.read_state(row, STATE_WIDTH)?;
     }
     for row in &facts {
-        books.read_facts(row, EmailId(get(row, 0)?), 1)?;
+        books.read_facts(row)?;
     }
     insert.finish(client, &mut books, inserted).await?;
     Ok(books)
@@ -389,8 +389,4 @@ fn lock_states() -> String {
     format!(
         "SELECT {STATE_COLUMNS}, l.id FROM email_log l WHERE l.id = ANY($1) ORDER BY l.id FOR UPDATE"
     )
-}
-
-fn read_facts() -> String {
-    format!("SELECT e.id, {FACT_COLUMNS} FROM email e WHERE e.id = ANY($1)")
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::{Event, Refusal, State};
-use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult};
+use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult, Unticketed};
 
 use super::email_row::started_of;
 use super::{SqliteStore, micros};
@@ -99,7 +99,7 @@ impl SqliteStore {
         worker: &str,
         lease: Duration,
         budgets: &Budgets,
-    ) -> StoreResult<Vec<Started>> {
+    ) -> StoreResult<Unticketed> {
         // Most of the time there is nothing: look before disturbing the writer.
         let before = micros(queued_before);
         let now = micros(posthaste_core::port::Store::now(self));
@@ -108,15 +108,15 @@ impl SqliteStore {
             .run(move |connection| unticketed(connection, most, before, now))
             .await?;
         if candidates.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Unticketed::default());
         }
         let (worker, budgets) = (worker.to_owned(), budgets.clone());
-        let (opened, now) = self
+        let (found, now) = self
             .writer
             .run(move |flush| {
-                let mut opened = Vec::new();
+                let mut found = Vec::new();
                 for id in candidates.iter().copied() {
-                    let begun = ledger::begin_unticketed(
+                    let one = ledger::begin_unticketed(
                         flush,
                         id,
                         queued_before,
@@ -124,12 +124,14 @@ impl SqliteStore {
                         lease,
                         &budgets,
                     )?;
-                    opened.extend(begun.map(|state| (id, state)));
+                    found.extend(one.map(|one| (id, one)));
                 }
-                Ok((opened, flush.now()))
+                Ok((found, flush.now()))
             })
             .await?;
-        self.read_started(opened, now).await
+        let (begun, dead) = ledger::sorted(found);
+        let started = self.read_started(begun, now).await?;
+        Ok(Unticketed { started, dead })
     }
 
     pub(super) async fn prepare_one(&self, lease: Lease) -> StoreResult<bool> {

@@ -10,7 +10,7 @@ use posthaste_core::email::{EmailId, EmailRecord};
 use posthaste_core::lifecycle::{Refusal, State};
 use posthaste_core::port::{
     Accepted, Acted, Action, Actor, Begun, Due, EmailFilter, Finish, Lease, Rescued, SharedStore,
-    Started, Undecided,
+    Started, Undecided, Unticketed,
 };
 use posthaste_core::status::{Outcome, Status};
 use tokio::task::JoinSet;
@@ -208,14 +208,25 @@ impl<'a, F: StoreFixture> Scene<'a, F> {
         marked.await.expect("mark queued");
     }
 
+    /// What is found without a ticket, all of which must be alive.
     pub(super) async fn begin_unticketed(
         &self,
         most: usize,
         queued_before: Timestamp,
     ) -> Vec<Started> {
+        let found = self.find_unticketed(most, queued_before).await;
+        assert!(found.dead.is_empty(), "{:?}", found.dead);
+        found.started
+    }
+
+    pub(super) async fn find_unticketed(
+        &self,
+        most: usize,
+        queued_before: Timestamp,
+    ) -> Unticketed {
         let (store, budgets) = (&self.store, budgets());
-        let begun = store.begin_unticketed(most, queued_before, WORKER, LEASE, &budgets);
-        begun.await.expect("begin unticketed")
+        let found = store.begin_unticketed(most, queued_before, WORKER, LEASE, &budgets);
+        found.await.expect("begin unticketed")
     }
 
     pub(super) async fn rescue(&self) -> Vec<Rescued> {

@@ -131,7 +131,8 @@ pub async fn each_is_begun_once_by_many_senders(fixture: &impl StoreFixture) {
                 let begun = store
                     .begin_unticketed(20, before, WORKER, LEASE, &budgets())
                     .await
-                    .expect("begin unticketed");
+                    .expect("begin unticketed")
+                    .started;
                 mine.extend(ids(&begun));
                 // Others may have been faster with all that this one saw.
                 let waiting = store.next_due().await.expect("next due");
@@ -152,7 +153,10 @@ pub async fn one_whose_budget_is_spent_dies_instead(fixture: &impl StoreFixture)
         .ended(an_email("a").max_attempts(1), transient(HOUR))
         .await;
     scene.advance(3 * HOUR).await;
-    assert!(scene.begin_unticketed(ALL, scene.now()).await.is_empty());
+    let found = scene.find_unticketed(ALL, scene.now()).await;
+    assert!(found.started.is_empty());
+    assert_eq!(found.dead.len(), 1);
+    assert!(found.dead[0].id == id && found.dead[0].exhausted);
     let state = scene.state(id).await;
     assert_eq!(state.status, Status::Dead);
     assert_eq!(state.dead_reason, Some(DeadReason::MaxAttemptsExceeded));
@@ -167,7 +171,10 @@ pub async fn one_that_came_too_late_dies_instead(fixture: &impl StoreFixture) {
     let failed = an_email("failed").expires_at(expires_at);
     let failed = scene.ended(failed, transient(HOUR)).await;
     scene.advance(3 * HOUR).await;
-    assert!(scene.begin_unticketed(ALL, scene.now()).await.is_empty());
+    let found = scene.find_unticketed(ALL, scene.now()).await;
+    assert!(found.started.is_empty());
+    assert!(found.dead.iter().all(|due| due.expired));
+    same_ids(found.dead.iter().map(|due| due.id), [new, failed]);
     for id in [new, failed] {
         let state = scene.state(id).await;
         assert_eq!(state.dead_reason, Some(DeadReason::Expired));

@@ -46,7 +46,7 @@ pub trait EmailStore: Send + Sync {
         worker: &str,
         lease: Duration,
         budgets: &Budgets,
-    ) -> StoreResult<Vec<Started>>;
+    ) -> StoreResult<Unticketed>;
 
     /// Says that an email which must be sent alone has come to its turn; `false` for a lease
     /// that is lost.

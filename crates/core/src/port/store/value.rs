@@ -135,6 +135,15 @@ pub struct Due {
     pub expired: bool,
 }
 
+/// What a sender found that waited without a ticket.
+#[derive(Debug, Clone, Default)]
+pub struct Unticketed {
+    /// Emails whose attempts began.
+    pub started: Vec<Started>,
+    /// Emails that were over budget or too late: they are dead now.
+    pub dead: Vec<Due>,
+}
+
 /// An email whose lease had expired.
 #[derive(Debug, Clone)]
 pub struct Rescued {
