@@ -67,13 +67,13 @@ impl Scheduler {
         for (due, answer) in due.iter().zip(answers) {
             let confirmed = answer == Published::Confirmed;
             if confirmed {
-                published.push(due.id);
+                published.push(due.lease());
                 self.metrics.retries_requeued.inc();
                 self.metrics
                     .retry_lateness
                     .observe(now.duration_since(due.due_at).as_secs_f64().max(0.0));
             } else {
-                refused.push(due.id);
+                refused.push(due.lease());
             }
             tracing::info!(
                 email_id = %due.id,

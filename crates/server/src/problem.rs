@@ -235,7 +235,7 @@ impl From<StoreError> for Problem {
                 tracing::warn!(%error, "a request could not be served");
                 Self::new(
                     Kind::Unavailable,
-                    "The store cannot be reached or written right now. Nothing was changed; try again.",
+                    "The store cannot be reached or written right now. Try again, with the same key if it is an email.",
                 )
             }
             StoreError::Failed(_) => {

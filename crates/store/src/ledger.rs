@@ -236,6 +236,7 @@ fn claim<L: Ledger>(
             message_key: facts.message_key,
             priority: facts.priority,
             attempt_count: state.attempt_count,
+            token: applied.next.lease_token,
             due_at,
             exhausted: applied.next.dead_reason == Some(DeadReason::MaxAttemptsExceeded),
             expired: applied.next.dead_reason == Some(DeadReason::Expired),

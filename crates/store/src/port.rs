@@ -79,8 +79,8 @@ macro_rules! implement_ports {
 
             async fn mark_queued(
                 &self,
-                published: Vec<EmailId>,
-                refused: Vec<EmailId>,
+                published: Vec<Lease>,
+                refused: Vec<Lease>,
             ) -> StoreResult<()> {
                 self.mark_all_queued(published, refused).await
             }

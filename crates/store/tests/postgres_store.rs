@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{
-    Accepted, Action, Actor, Begun, DeskStore as _, EmailStore as _, Finish, KeyStore as _,
+    Accepted, Action, Actor, Begun, DeskStore as _, EmailStore as _, Finish, KeyStore as _, Lease,
     SharedStore, Store as _, StoreError,
 };
 use posthaste_core::status::Status;
@@ -145,6 +145,10 @@ async fn nul_in_metadata_is_kept_as_it_is() {
     assert_eq!(found.metadata["odd"], "\0");
 }
 
+fn new_leases(ids: &[EmailId]) -> Vec<Lease> {
+    ids.iter().map(|id| Lease { id: *id, token: 0 }).collect()
+}
+
 /// Overlapping batches with the same keys and the same rows from three instances, in every order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn overlapping_batches_of_three_instances_never_deadlock_a_caller() {
@@ -187,7 +191,7 @@ async fn overlapping_batches_of_three_instances_never_deadlock_a_caller() {
                     }
                     // The same rows again, in this caller's own order, by everyone at once.
                     store
-                        .mark_queued(all.clone(), Vec::new())
+                        .mark_queued(new_leases(&all), Vec::new())
                         .await
                         .expect("mark");
                     let begun = store.begin(all, "w", LEASE).await.expect("begin");
@@ -506,11 +510,12 @@ async fn claiming_costs_the_same_beside_many_sent_emails() {
             took.push(begun.elapsed());
             assert_eq!(due.len(), 500);
             let ids: Vec<_> = due.iter().map(|due| due.id).collect();
+            let leases = due.iter().map(|due| due.lease()).collect();
             let operator = Actor {
                 name: "test".into(),
                 owner: None,
             };
-            store.mark_queued(ids.clone(), Vec::new()).await.unwrap();
+            store.mark_queued(leases, Vec::new()).await.unwrap();
             store.act(ids, Action::Cancel, &operator).await.unwrap();
         }
         took.sort_unstable();

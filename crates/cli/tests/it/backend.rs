@@ -2,7 +2,7 @@
 //!
 //! A scenario is an ordinary `async fn name(backend: &Backend)`, listed in `on_every_backend!`,
 //! which writes one test per backend. One that is not listed is never run, and the compiler says
-//! so. SQLite with RabbitMQ is left out: a file that only one process may serve has no use for a
+//! so; `with_tickets` are those that PostgreSQL alone has no steps for. SQLite with RabbitMQ is left out: a file that only one process may serve has no use for a
 //! queue that several share.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ impl Backend {
         }
     }
 
-    /// PostgreSQL and the queue in the process.
+    /// PostgreSQL alone: senders claim from it.
     pub(crate) async fn postgres() -> Self {
         Self {
             store: Store::Postgres(Database::fresh().await),
@@ -206,27 +206,30 @@ pub(crate) struct Row {
 
 /// Writes one test per scenario and backend.
 macro_rules! on_every_backend {
-    ($($scenario:ident,)+) => {
+    ($($scenario:ident,)+ $(; with_tickets: $($ticketed:ident,)+)?) => {
         mod sqlite {
-            $(#[tokio::test]
-            async fn $scenario() {
-                super::$scenario(&crate::backend::Backend::sqlite().await).await;
-            })+
+            $(crate::backend::scenario!(sqlite, $scenario);)+
+            $($(crate::backend::scenario!(sqlite, $ticketed);)+)?
         }
 
         mod postgres {
-            $(#[tokio::test]
-            async fn $scenario() {
-                super::$scenario(&crate::backend::Backend::postgres().await).await;
-            })+
+            $(crate::backend::scenario!(postgres, $scenario);)+
         }
 
         mod postgres_and_rabbitmq {
-            $(#[tokio::test]
-            async fn $scenario() {
-                super::$scenario(&crate::backend::Backend::postgres_and_rabbitmq().await).await;
-            })+
+            $(crate::backend::scenario!(postgres_and_rabbitmq, $scenario);)+
+            $($(crate::backend::scenario!(postgres_and_rabbitmq, $ticketed);)+)?
         }
     };
 }
 pub(crate) use on_every_backend;
+
+macro_rules! scenario {
+    ($backend:ident, $scenario:ident) => {
+        #[tokio::test]
+        async fn $scenario() {
+            super::$scenario(&crate::backend::Backend::$backend().await).await;
+        }
+    };
+}
+pub(crate) use scenario;

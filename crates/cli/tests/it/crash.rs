@@ -11,6 +11,7 @@ on_every_backend! {
     killed_after_the_commit_and_before_the_answer_the_same_key_gives_the_same_email,
     killed_after_begin_it_is_sent_exactly_once,
     killed_before_the_gate_it_is_sent_exactly_once,
+    ; with_tickets:
     a_scheduler_killed_after_its_claim_loses_and_doubles_nothing,
     a_scheduler_killed_after_publishing_loses_and_doubles_nothing,
 }

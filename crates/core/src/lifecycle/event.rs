@@ -68,9 +68,15 @@ pub enum Event<'a> {
         budget: u32,
     },
     /// Its ticket was published.
-    Queued,
+    Queued {
+        /// As it was when the ticket was made.
+        token: i64,
+    },
     /// Its ticket could not be published, or the scheduler that held it is gone.
-    Unqueued,
+    Unqueued {
+        /// As it was when the ticket was made.
+        token: i64,
+    },
     /// Nobody renewed its lease.
     LeaseExpired,
     /// The policy decided about its unknown fate.

@@ -127,13 +127,13 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                 next.locked_until = Some(after(now, *lease));
             }
         }
-        Event::Queued => {
-            waits_for_ticket(state)?;
+        Event::Queued { token } => {
+            waits_for_ticket(state, *token)?;
             next.locked_until = None;
             next.last_queued_at = Some(now);
         }
-        Event::Unqueued => {
-            waits_for_ticket(state)?;
+        Event::Unqueued { token } => {
+            waits_for_ticket(state, *token)?;
             next.status = if state.status == Status::Pending {
                 Status::Pending
             } else {
@@ -147,7 +147,8 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                 return Err(Refusal::InProgress);
             }
             if state.status == Status::RetryQueued {
-                return transition(state, &Event::Unqueued, now);
+                let token = state.lease_token;
+                return transition(state, &Event::Unqueued { token }, now);
             }
             attempt = Some(lose(state, &mut next, now)?);
         }
@@ -247,7 +248,11 @@ fn held(state: &State, token: i64) -> Result<(), Refusal> {
     }
 }
 
-fn waits_for_ticket(state: &State) -> Result<(), Refusal> {
+/// A word about a ticket comes too late when an attempt, a cancel or a replay came in between.
+fn waits_for_ticket(state: &State, token: i64) -> Result<(), Refusal> {
+    if state.lease_token != token {
+        return Err(Refusal::StaleToken);
+    }
     match state.status {
         Status::RetryQueued | Status::Pending => Ok(()),
         Status::Sending => Err(Refusal::InProgress),

@@ -74,8 +74,6 @@ fn the_random_walk_goes_along_every_arrow_of_the_documents() {
     let mut moves = vec![
         Move::Begin,
         Move::ClaimDue,
-        Move::Queued,
-        Move::Unqueued,
         Move::LeaseExpired,
         Move::Settle,
         Move::Cancel,
@@ -85,6 +83,8 @@ fn the_random_walk_goes_along_every_arrow_of_the_documents() {
         Move::Expire,
     ];
     moves.extend(Resolution::ALL.iter().map(|r| Move::Resolve(*r)));
+    moves.extend(tokens.map(Move::Queued));
+    moves.extend(tokens.map(Move::Unqueued));
     moves.extend(tokens.map(Move::Prepare));
     moves.extend(tokens.map(Move::Renew));
     moves.extend(tokens.map(Move::Gate));

@@ -55,8 +55,8 @@ pub(crate) enum Move {
     Finish(Token, Report),
     Release(Token),
     ClaimDue,
-    Queued,
-    Unqueued,
+    Queued(Token),
+    Unqueued(Token),
     LeaseExpired,
     Settle,
     Cancel,
@@ -74,7 +74,9 @@ impl Move {
             | Self::Renew(token)
             | Self::Gate(token)
             | Self::Finish(token, _)
-            | Self::Release(token) => Some(token),
+            | Self::Release(token)
+            | Self::Queued(token)
+            | Self::Unqueued(token) => Some(token),
             _ => None,
         }
     }
@@ -139,8 +141,8 @@ pub(crate) fn moves() -> impl Strategy<Value = Move> {
         8 => (tokens(), reports()).prop_map(|(token, report)| Move::Finish(token, report)),
         2 => tokens().prop_map(Move::Release),
         8 => Just(Move::ClaimDue),
-        4 => Just(Move::Queued),
-        2 => Just(Move::Unqueued),
+        4 => tokens().prop_map(Move::Queued),
+        2 => tokens().prop_map(Move::Unqueued),
         6 => Just(Move::LeaseExpired),
         4 => Just(Move::Settle),
         1 => Just(Move::Cancel),

@@ -32,10 +32,10 @@ pub(crate) fn documented(action: Move, from: Status) -> &'static [Status] {
         (Move::ClaimDue, Pending) => &[RetryQueued],
         // Given up here only when the budget was lowered, which a walk does not do.
         (Move::ClaimDue, Failed) => &[RetryQueued],
-        (Move::Queued, Pending) => &[Pending],
-        (Move::Queued, RetryQueued) => &[RetryQueued],
-        (Move::Unqueued, Pending) => &[Pending],
-        (Move::Unqueued | Move::LeaseExpired, RetryQueued) => &[Pending, Failed],
+        (Move::Queued(_), Pending) => &[Pending],
+        (Move::Queued(_), RetryQueued) => &[RetryQueued],
+        (Move::Unqueued(_), Pending) => &[Pending],
+        (Move::Unqueued(_) | Move::LeaseExpired, RetryQueued) => &[Pending, Failed],
         (Move::LeaseExpired, Sending) => &[Failed, Unknown, Dead],
         (Move::Settle, Unknown) => &[Failed, Unknown],
         (Move::Cancel, Pending | Failed | RetryQueued) => &[Cancelled],
@@ -152,8 +152,8 @@ impl Walk {
                 lease: LEASE,
                 budget: self.setting.policy.max_attempts,
             },
-            Move::Queued => Event::Queued,
-            Move::Unqueued => Event::Unqueued,
+            Move::Queued(_) => Event::Queued { token },
+            Move::Unqueued(_) => Event::Unqueued { token },
             Move::LeaseExpired => Event::LeaseExpired,
             Move::Settle => Event::Settle(&settlement),
             Move::Cancel => Event::Cancel,
@@ -270,9 +270,9 @@ impl Walk {
                     prop_assert_eq!(next.next_attempt_at, Some(self.not_before));
                 }
             }
-            Move::Queued => prop_assert_eq!(next.last_queued_at, Some(now)),
+            Move::Queued(_) => prop_assert_eq!(next.last_queued_at, Some(now)),
             // Whoever looks for emails without a ticket must find it.
-            Move::Unqueued => prop_assert_eq!(next.last_queued_at, None),
+            Move::Unqueued(_) => prop_assert_eq!(next.last_queued_at, None),
             Move::Release(_) => {
                 prop_assert_eq!(next.last_queued_at, None);
                 prop_assert_eq!(next.next_attempt_at, Some(now));

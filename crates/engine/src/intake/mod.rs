@@ -194,11 +194,17 @@ impl Intake {
                     ready.extend(is_due.then_some(ticket));
                     Ok(Taken::Accepted { id, message_key })
                 }
-                Ok(Accepted::Replayed(id, status)) => Ok(Taken::Replayed {
-                    id,
-                    message_key,
-                    status,
-                }),
+                Ok(Accepted::Replayed(id, status)) => {
+                    // The first answer may have been lost together with the ticket.
+                    let email_id = id;
+                    let waits = is_due && status == Status::Pending;
+                    ready.extend(waits.then_some(Ticket { email_id, ..ticket }));
+                    Ok(Taken::Replayed {
+                        id,
+                        message_key,
+                        status,
+                    })
+                }
                 Ok(Accepted::KeyConflict(id)) => Err(Refused::KeyConflict(id)),
                 Err(error) => Err(Refused::Store(error)),
             });

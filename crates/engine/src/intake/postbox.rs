@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use posthaste_core::email::EmailId;
-use posthaste_core::port::{Broker, Published, Route, SharedStore, Ticket};
+use posthaste_core::port::{Broker, Lease, Published, Route, SharedStore, Ticket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// At most this many tickets wait here; what does not fit waits in the store.
@@ -109,8 +109,15 @@ async fn publish(store: &SharedStore, broker: &dyn Broker, tickets: Vec<Ticket>)
     mark(store, refused.collect()).await;
 }
 
+/// The token of an email that was just accepted.
+const NEW: i64 = 0;
+
 /// Says that emails have no ticket.
 async fn mark(store: &SharedStore, refused: Vec<EmailId>) {
+    let refused: Vec<Lease> = refused
+        .into_iter()
+        .map(|id| Lease { id, token: NEW })
+        .collect();
     if !refused.is_empty()
         && let Err(error) = store.mark_queued(Vec::new(), refused).await
     {

@@ -289,6 +289,9 @@ impl Sender {
             Ok(Unticketed { started, dead }) => {
                 dead.iter().for_each(|due| note_dead(&self.metrics, due));
                 let found = !started.is_empty() || !dead.is_empty();
+                if !started.is_empty() {
+                    posthaste_core::failpoint::hit("sender.after_begin");
+                }
                 for (started, permit) in started.into_iter().zip(permits) {
                     self.note_retry(&started);
                     self.spawn_attempt(started, asked, permit);

@@ -139,7 +139,7 @@ impl Ledger for Books {
             Status::Pending => next.last_queued_at.is_none(),
             _ => false,
         };
-        self.concerns_schedulers |= waits && !matches!(event, Event::Unqueued);
+        self.concerns_schedulers |= waits && !matches!(event, Event::Unqueued { .. });
         self.states.insert(id, next.clone());
         Ok(())
     }

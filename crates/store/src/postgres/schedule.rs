@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Event;
-use posthaste_core::port::{Budgets, Due, StoreResult};
+use posthaste_core::port::{Budgets, Due, Lease, StoreResult};
 
 use super::PostgresStore;
 use super::claim::Candidates;
@@ -50,16 +50,18 @@ impl PostgresStore {
 
     pub(super) async fn mark_all_queued(
         &self,
-        published: Vec<EmailId>,
-        refused: Vec<EmailId>,
+        published: Vec<Lease>,
+        refused: Vec<Lease>,
     ) -> StoreResult<()> {
-        let wants = Wants::states([&published[..], &refused[..]].concat());
+        let all = [&published[..], &refused[..]].concat();
+        let wants = Wants::states(all.iter().map(|ticket| ticket.id).collect());
         self.writer
             .run(wants, move |books| {
-                for (ids, event) in [(&published, Event::Queued), (&refused, Event::Unqueued)] {
-                    for id in ids {
-                        let Ok(_) = ledger::apply(books, *id, &event);
-                    }
+                for Lease { id, token } in published.iter().copied() {
+                    let Ok(_) = ledger::apply(books, id, &Event::Queued { token });
+                }
+                for Lease { id, token } in refused.iter().copied() {
+                    let Ok(_) = ledger::apply(books, id, &Event::Unqueued { token });
                 }
             })
             .await

@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Event;
-use posthaste_core::port::{Budgets, Due, StoreResult};
+use posthaste_core::port::{Budgets, Due, Lease, StoreResult};
 
 use super::state_row::optional_time;
 use super::writer::Flush;
@@ -52,16 +52,16 @@ impl SqliteStore {
 
     pub(super) async fn mark_all_queued(
         &self,
-        published: Vec<EmailId>,
-        refused: Vec<EmailId>,
+        published: Vec<Lease>,
+        refused: Vec<Lease>,
     ) -> StoreResult<()> {
         self.writer
             .run(move |flush| {
-                for id in published.iter().copied() {
-                    ledger::apply(flush, id, &Event::Queued)?;
+                for Lease { id, token } in published.iter().copied() {
+                    ledger::apply(flush, id, &Event::Queued { token })?;
                 }
-                for id in refused.iter().copied() {
-                    ledger::apply(flush, id, &Event::Unqueued)?;
+                for Lease { id, token } in refused.iter().copied() {
+                    ledger::apply(flush, id, &Event::Unqueued { token })?;
                 }
                 Ok(())
             })

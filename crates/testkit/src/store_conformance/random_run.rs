@@ -110,10 +110,10 @@ impl<F: StoreFixture> Run<'_, F> {
                 let due = scene.claim(4).await;
                 let alive = due.iter().filter(|due| !due.exhausted && !due.expired);
                 let (published, refused): (Vec<_>, Vec<_>) = alive
-                    .map(|due| due.id)
+                    .map(posthaste_core::port::Due::lease)
                     .partition(|_| self.random.below(3) > 0);
                 if self.random.below(4) > 0 {
-                    scene.mark_queued(&published, &refused).await;
+                    scene.mark(published, refused).await;
                 }
             }
             9 => {

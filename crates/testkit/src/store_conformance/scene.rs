@@ -203,8 +203,25 @@ impl<'a, F: StoreFixture> Scene<'a, F> {
         published
     }
 
+    /// Marks tickets of emails that nothing has happened to since they were claimed.
     pub(super) async fn mark_queued(&self, published: &[EmailId], refused: &[EmailId]) {
-        let marked = self.store.mark_queued(published.to_vec(), refused.to_vec());
+        let (mut held, mut lost) = (Vec::new(), Vec::new());
+        for id in published {
+            held.push(self.present_lease(*id).await);
+        }
+        for id in refused {
+            lost.push(self.present_lease(*id).await);
+        }
+        self.mark(held, lost).await;
+    }
+
+    async fn present_lease(&self, id: EmailId) -> Lease {
+        let token = self.state(id).await.lease_token;
+        Lease { id, token }
+    }
+
+    pub(super) async fn mark(&self, published: Vec<Lease>, refused: Vec<Lease>) {
+        let marked = self.store.mark_queued(published, refused);
         marked.await.expect("mark queued");
     }
 

@@ -7,7 +7,7 @@ use posthaste_core::status::{DeadReason, Outcome, Priority, Status};
 
 use super::scene::{ALL, HALF, HOUR, LEASE, Scene, together};
 use super::{StoreFixture, same_ids};
-use crate::{an_email, budgets, sent, transient};
+use crate::{an_email, budgets, dead, sent, transient};
 
 pub async fn only_what_is_due_is_claimed(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
@@ -263,6 +263,24 @@ pub async fn a_ticket_taken_before_it_was_marked_is_harmless(fixture: &impl Stor
         scene.outcomes(ids[0]).await,
         [(1, Outcome::Transient), (2, Outcome::Sent)]
     );
+}
+
+pub async fn a_late_word_about_a_ticket_changes_nothing(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let id = scene.ended(an_email("a"), transient(HOUR)).await;
+    scene.advance(HOUR).await;
+    let late = vec![scene.claim(ALL).await[0].lease()];
+    // A sender is faster than the scheduler's note, and an operator as fast as that.
+    scene.attempt(id, dead(DeadReason::HardBounce)).await;
+    scene.act(id, Action::Retry).await;
+    let replayed = scene.state(id).await;
+    scene.mark(late.clone(), Vec::new()).await;
+    assert_eq!(scene.state(id).await, replayed, "it still has no ticket");
+    // Nor is the claim of another scheduler taken back.
+    assert_eq!(scene.claim(ALL).await[0].id, id);
+    let claimed = scene.state(id).await;
+    scene.mark(Vec::new(), late).await;
+    assert_eq!(scene.state(id).await, claimed);
 }
 
 pub async fn the_next_due_time_is_the_earliest(fixture: &impl StoreFixture) {

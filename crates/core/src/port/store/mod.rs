@@ -73,8 +73,9 @@ pub trait EmailStore: Send + Sync {
         budgets: &Budgets,
     ) -> StoreResult<Vec<Due>>;
 
-    /// Records which tickets were published and which were not.
-    async fn mark_queued(&self, published: Vec<EmailId>, refused: Vec<EmailId>) -> StoreResult<()>;
+    /// Records which tickets were published and which were not. A word about an email that went
+    /// on meanwhile changes nothing.
+    async fn mark_queued(&self, published: Vec<Lease>, refused: Vec<Lease>) -> StoreResult<()>;
 
     /// When the next email that a scheduler cares for is due.
     async fn next_due(&self) -> StoreResult<Option<Timestamp>>;

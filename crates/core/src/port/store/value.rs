@@ -40,7 +40,7 @@ pub enum Accepted {
     KeyConflict(EmailId),
 }
 
-/// The right to send one email, for a time.
+/// The right to work on one email, for a time: to send it, or to say what became of its ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// Which email.
@@ -127,12 +127,25 @@ pub struct Due {
     pub priority: Priority,
     /// Counted attempts so far.
     pub attempt_count: u32,
+    /// The token that marking its ticket must carry.
+    pub token: i64,
     /// When it was due.
     pub due_at: Timestamp,
     /// Whether its budget was spent: then it is dead now, and not to be published.
     pub exhausted: bool,
     /// Whether it had become too late: then it is dead now, and not to be published.
     pub expired: bool,
+}
+
+impl Due {
+    /// The right to say what became of its ticket.
+    #[must_use]
+    pub const fn lease(&self) -> Lease {
+        Lease {
+            id: self.id,
+            token: self.token,
+        }
+    }
 }
 
 /// What a sender found that waited without a ticket.
