@@ -132,7 +132,7 @@ impl RabbitMqOptions {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
-            queue_type: QueueType::Quorum,
+            queue_type: QueueType::Classic,
             names: QueueNames::default(),
             prefetch: 200,
             publish_deadline: Duration::from_secs(5),
