@@ -10,9 +10,9 @@ use std::sync::Arc;
 use posthaste_broker::RabbitMqBroker;
 use posthaste_broker::rabbitmq::{QueueType, RabbitMqOptions};
 use posthaste_core::port::Broker;
-use posthaste_testkit::broker_conformance;
 use posthaste_testkit::broker_conformance::BrokerFixture;
-use server::{Queues, started, until};
+use posthaste_testkit::{Queues, broker_conformance};
+use server::{options_for, started, until};
 
 struct RabbitMq {
     broker: Arc<RabbitMqBroker>,
@@ -22,10 +22,10 @@ struct RabbitMq {
 
 impl RabbitMq {
     async fn fresh(queue_type: QueueType) -> Self {
-        let queues = Queues::new();
+        let queues = Queues::fresh();
         let options = RabbitMqOptions {
             queue_type,
-            ..queues.options()
+            ..options_for(&queues)
         };
         Self {
             broker: started(options).await,

@@ -161,7 +161,7 @@ pub(crate) fn finish<L: Ledger>(
 /// What became of an email that waits without a ticket.
 pub(crate) enum Found {
     /// Its attempt began.
-    Begun(State),
+    Begun(Box<State>),
     /// It was over budget or too late, and is dead now.
     Dead(Due),
 }
@@ -195,7 +195,9 @@ pub(crate) fn begin_unticketed<L: Ledger>(
         }
     }
     let begun = apply_to(ledger, id, &state, &Event::Begin { worker, lease })?;
-    Ok(begun.ok().map(|applied| Found::Begun(applied.next)))
+    Ok(begun
+        .ok()
+        .map(|applied| Found::Begun(Box::new(applied.next))))
 }
 
 /// Takes an email that is due. One that is over budget or too late is dead now.
@@ -250,7 +252,7 @@ pub(crate) fn sorted(found: Vec<(EmailId, Found)>) -> (Vec<(EmailId, State)>, Ve
     let (mut begun, mut dead) = (Vec::new(), Vec::new());
     for (id, found) in found {
         match found {
-            Found::Begun(state) => begun.push((id, state)),
+            Found::Begun(state) => begun.push((id, *state)),
             Found::Dead(due) => dead.push(due),
         }
     }

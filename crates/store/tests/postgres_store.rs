@@ -525,7 +525,7 @@ async fn claiming_costs_the_same_beside_many_sent_emails() {
         }
     }
     let ratio = medians[1].as_secs_f64() / medians[0].as_secs_f64();
-    println!(
+    eprintln!(
         "a claim of 500: {:?} with none, {:?} with {sent_rows} sent, ratio {ratio:.2}",
         medians[0], medians[1]
     );

@@ -41,6 +41,12 @@ pub struct Message {
     pub headers: BTreeMap<String, String>,
     /// Its `expiration`.
     pub expiration: Option<String>,
+    /// Its `content_type`.
+    pub content_type: Option<String>,
+    /// Whether it outlives a restart of the server.
+    pub is_persistent: bool,
+    /// Whether somebody had it before and did not acknowledge it.
+    pub is_redelivered: bool,
 }
 
 impl Message {
@@ -54,7 +60,7 @@ impl Message {
 
 impl Queues {
     /// New names on the server at `TEST_RABBITMQ_URL`. The queues themselves are made by whoever
-    /// uses them first. They are classic ones, which cost the server less than quorum queues.
+    /// uses them first. They are classic ones, as by default in the product.
     #[must_use]
     pub fn fresh() -> Self {
         let server = std::env::var("TEST_RABBITMQ_URL").unwrap_or_else(|_| {
@@ -73,7 +79,7 @@ impl Queues {
         }
     }
 
-    /// As quorum queues, which are the default of the product.
+    /// As quorum queues.
     #[must_use]
     pub const fn quorum(mut self) -> Self {
         self.queue_type = "quorum";
@@ -117,6 +123,18 @@ impl Queues {
         format!("{}.send", self.prefix)
     }
 
+    /// Tickets of high priority.
+    #[must_use]
+    pub fn high(&self) -> String {
+        format!("{}.high", self.send())
+    }
+
+    /// Tickets of low priority.
+    #[must_use]
+    pub fn low(&self) -> String {
+        format!("{}.low", self.send())
+    }
+
     /// Tickets of retries, if they have a route of their own.
     #[must_use]
     pub fn retry(&self) -> String {
@@ -137,11 +155,10 @@ impl Queues {
 
     /// Every queue that a process may have made.
     fn all(&self) -> Vec<String> {
-        let send = self.send();
         vec![
-            format!("{send}.high"),
-            format!("{send}.low"),
-            send,
+            self.high(),
+            self.low(),
+            self.send(),
             self.retry(),
             self.dead(),
             self.review(),
@@ -213,6 +230,10 @@ impl Queues {
 
     /// How many messages wait in a queue for a consumer; 0 if it is not there.
     pub async fn count(&self, queue: &str) -> u32 {
+        self.count_if_there(queue).await.unwrap_or(0)
+    }
+
+    async fn count_if_there(&self, queue: &str) -> Option<u32> {
         // A queue that is missing costs the channel its life.
         let connection = self.connection().await;
         let channel = connection.create_channel().await.expect("a channel");
@@ -221,22 +242,22 @@ impl Queues {
             ..QueueDeclareOptions::default()
         };
         let declared = channel.queue_declare(queue.into(), options, FieldTable::default());
-        let count = declared.await.map_or(0, |queue| queue.message_count());
+        let count = declared.await.ok().map(|queue| queue.message_count());
         let _ = channel.close(200, "counted".into()).await;
         count
     }
 
-    /// Waits until so many messages wait in a queue.
+    /// Waits until a queue is there and so many messages wait in it.
     pub async fn wait_for_count(&self, queue: &str, count: u32) {
         let give_up = Instant::now() + DEADLINE;
         loop {
-            let found = self.count(queue).await;
-            if found == count {
+            let found = self.count_if_there(queue).await;
+            if found == Some(count) {
                 return;
             }
             assert!(
                 Instant::now() < give_up,
-                "{queue} has {found} messages, not {count}"
+                "{queue} has {found:?} messages, not {count}"
             );
             sleep(INTERVAL).await;
         }
@@ -254,14 +275,22 @@ impl Queues {
 
     /// Empties all queues of tickets and says how many were lost with that.
     pub async fn purge_tickets(&self) -> u32 {
-        let send = self.send();
-        let mut queues = vec![format!("{send}.high"), format!("{send}.low"), send];
+        let mut queues = vec![self.high(), self.low(), self.send()];
         queues.extend(self.has_retry_route.then(|| self.retry()));
         let mut purged = 0;
         for queue in queues {
             purged += self.purge(&queue).await;
         }
         purged
+    }
+
+    /// Deletes a queue, also under those who use it.
+    pub async fn delete(&self, queue: &str) {
+        let deleting = self
+            .channel()
+            .await
+            .queue_delete(queue.into(), QueueDeleteOptions::default());
+        deleting.await.expect("an open channel");
     }
 
     /// Deletes all queues, also under those who use them.
@@ -311,6 +340,9 @@ fn message_of(taken: BasicGetMessage) -> Message {
     Message {
         id: properties.message_id().as_ref().map(ToString::to_string),
         expiration: properties.expiration().as_ref().map(ToString::to_string),
+        content_type: properties.content_type().as_ref().map(ToString::to_string),
+        is_persistent: *properties.delivery_mode() == Some(2),
+        is_redelivered: taken.delivery.redelivered,
         headers: headers.inner().iter().filter_map(text).collect(),
         body: taken.delivery.data,
     }
@@ -357,9 +389,13 @@ mod tests {
         assert_eq!(queues.purge(&send).await, 1);
         assert_eq!(queues.take(&send).await, None);
         queues.publish(&send, b"d").await;
+        queues.declare(&queues.low()).await;
+        queues.wait_for_count(&queues.low(), 0).await;
+        queues.delete(&queues.low()).await;
+        assert_eq!(queues.count_if_there(&queues.low()).await, None);
         drop(queues);
 
         let others = Queues::fresh();
-        assert_eq!(others.count(&send).await, 0);
+        assert_eq!(others.count_if_there(&send).await, None);
     }
 }

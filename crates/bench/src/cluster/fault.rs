@@ -92,7 +92,7 @@ impl Stage<'_> {
                 faults().purged_messages += gone;
             }
             Fault::RestartRabbitMq => {
-                journal.line("fault: RabbitMQ is stopped");
+                journal.line("fault: RabbitMQ is crashed");
                 self.services.restart_rabbitmq().await?;
                 journal.line("fault over: RabbitMQ answers again");
                 faults().rabbitmq_restarts += 1;

@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// How many times all queues are purged
     #[arg(long, default_value_t = 0, conflicts_with = "without_rabbitmq")]
     pub(super) purge: u32,
-    /// Restart RabbitMQ on the way
+    /// Crash and restart RabbitMQ on the way
     #[arg(long, conflicts_with = "without_rabbitmq")]
     pub(super) restart_rabbitmq: bool,
     /// Crash and restart PostgreSQL on the way

@@ -10,27 +10,6 @@ use tokio_postgres::{Client, NoTls};
 
 use super::options::Options;
 
-/// Restarts are not a command of `scripts/services`; its functions are borrowed instead, so that
-/// users, folders, ports and environment are those of the first start.
-const BORROW: &str = r#"source "$0" help >/dev/null; SERVICES_DIR=$(cd "$SERVICES_DIR" && pwd -P)"#;
-
-/// As after a crash: sessions are cut, the log is replayed at the start.
-const CRASH_POSTGRES: &str = r#"
-    home=$(home_of postgres); cd "$home"
-    as_user "$(postgres_user)" "$(postgres_bin)/pg_ctl" stop -D "$home/data" -m immediate -w"#;
-
-const REVIVE_POSTGRES: &str = r#"
-    home=$(home_of postgres); cd "$home"
-    as_user "$(postgres_user)" "$(postgres_bin)/pg_ctl" start -D "$home/data" \
-        -l "$home/server.log" -w -t "$START_TIMEOUT_SECONDS" </dev/null"#;
-
-const RESTART_RABBITMQ: &str = r#"
-    home=$(home_of rabbitmq)
-    stop_process "$(rabbitmq_pid)" "$home" TERM
-    spawn_in "$home" rabbitmq "$RABBITMQ_BIN/rabbitmq-server"
-    wait_until "$START_TIMEOUT_SECONDS" rabbitmq_settled || true
-    rabbitmq_answers"#;
-
 /// The servers, and where they are.
 pub(super) struct Services {
     private: Option<Private>,
@@ -98,20 +77,20 @@ impl Services {
         connect(&self.database_url).await
     }
 
-    /// Crashes PostgreSQL and starts it again on the same data.
+    /// Crashes PostgreSQL and starts it again on the same data, after a while.
     pub(super) async fn restart_postgres(&self, away: Duration) -> anyhow::Result<()> {
         let private = self.private.as_ref().context("it is not ours to restart")?;
-        private.borrow(CRASH_POSTGRES).await?;
+        private.run(&["crash", "postgres"]).await?;
         tokio::time::sleep(away).await;
-        private.borrow(REVIVE_POSTGRES).await?;
+        private.run(&["revive", "postgres"]).await?;
         self.database().await?.batch_execute("SELECT 1").await?;
         Ok(())
     }
 
-    /// Stops RabbitMQ and starts it again on the same data.
+    /// Crashes RabbitMQ and starts it again on the same data.
     pub(super) async fn restart_rabbitmq(&self) -> anyhow::Result<()> {
         let private = self.private.as_ref().context("it is not ours to restart")?;
-        private.borrow(RESTART_RABBITMQ).await
+        private.run(&["restart", "rabbitmq"]).await.map(drop)
     }
 
     /// Takes back what was made on given servers.
@@ -152,21 +131,19 @@ impl Private {
             folder,
             environment: String::new(),
         };
-        let mut start = private.command(&private.script);
-        start.arg("start").args(wanted);
-        output_of(start).await?;
-        let mut environment = private.command(&private.script);
-        environment.arg("env");
-        private.environment = output_of(environment).await?;
+        private.run(&[&["start"], wanted].concat()).await?;
+        private.environment = private.run(&["env"]).await?;
         Ok(private)
     }
 
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
+    /// Runs a command of the script and gives what it says.
+    async fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut command = Command::new(&self.script);
         command
+            .args(arguments)
             .env("POSTHASTE_SERVICES_DIR", &self.folder)
             .stdin(Stdio::null());
-        command
+        output_of(command).await
     }
 
     /// A variable out of `export A=… B=…`.
@@ -175,16 +152,6 @@ impl Private {
             .split_whitespace()
             .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
             .map(str::to_owned)
-    }
-
-    /// Runs a piece of shell with the functions of the script.
-    async fn borrow(&self, shell: &str) -> anyhow::Result<()> {
-        let mut command = self.command(Path::new("bash"));
-        command
-            .arg("-c")
-            .arg(format!("{BORROW}\n{shell}"))
-            .arg(&self.script);
-        output_of(command).await.map(drop)
     }
 }
 

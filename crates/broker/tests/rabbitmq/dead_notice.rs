@@ -5,42 +5,35 @@ use std::time::Duration;
 use posthaste_broker::RabbitMqOptions;
 use posthaste_broker::rabbitmq::QueueType;
 use posthaste_core::port::{Broker, Published};
+use posthaste_testkit::Queues;
 use posthaste_testkit::broker_conformance::notice::a_notice;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::server::{Other, Queues, started};
+use crate::server::{options_for, started};
 
 #[tokio::test]
 async fn notices_expire_and_only_the_newest_are_kept() {
     for queue_type in [QueueType::Quorum, QueueType::Classic] {
-        let queues = Queues::new();
+        let queues = Queues::fresh();
         let broker = started(RabbitMqOptions {
             queue_type,
             dead_notice_limit: 2,
             dead_notice_ttl: Duration::from_secs(86_400),
             consumes: false,
-            ..queues.options()
+            ..options_for(&queues)
         })
         .await;
         let notices: Vec<_> = ["a", "b", "c"].map(a_notice).into();
         let announced = broker.announce(notices.clone()).await;
         assert_eq!(announced, [Published::Confirmed; 3]);
 
-        let other = Other::connect().await;
-        let dead = &queues.names.dead;
-        other.until_count(dead, 2).await;
-        let message = other.get(dead).await.unwrap();
+        queues.wait_for_count(&queues.dead(), 2).await;
+        let message = queues.take(&queues.dead()).await.unwrap();
         let id = notices[1].email_id.to_string();
-        let properties = &message.properties;
-        assert_eq!(properties.message_id().as_ref().unwrap().as_str(), id);
-        assert_eq!(
-            properties.expiration().as_ref().unwrap().as_str(),
-            "86400000"
-        );
-        assert_eq!(properties.delivery_mode(), &Some(2));
-        let content_type = properties.content_type().as_ref().unwrap();
-        assert_eq!(content_type.as_str(), "application/json");
-        let body: Value = serde_json::from_slice(&message.data).unwrap();
+        assert_eq!(message.id.as_ref(), Some(&id));
+        assert_eq!(message.expiration.as_deref(), Some("86400000"));
+        assert!(message.is_persistent);
+        assert_eq!(message.content_type.as_deref(), Some("application/json"));
         let expected = json!({
             "email_id": id,
             "message_key": "b",
@@ -49,7 +42,7 @@ async fn notices_expire_and_only_the_newest_are_kept() {
             "attempts": 8,
             "died_at": "2100-01-01T00:00:00Z",
         });
-        assert_eq!(body, expected);
+        assert_eq!(message.json(), expected);
         broker.close().await;
     }
 }

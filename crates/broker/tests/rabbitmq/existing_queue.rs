@@ -1,30 +1,27 @@
 //! Queues that somebody else declared with other settings.
 
-use lapin::types::FieldTable;
 use posthaste_broker::rabbitmq::{Existing, QueueType};
 use posthaste_broker::{RabbitMqBroker, RabbitMqOptions};
 use posthaste_core::port::{Broker, Published, Route};
 use posthaste_core::status::Priority;
+use posthaste_testkit::Queues;
 use posthaste_testkit::broker_conformance::a_ticket;
 
-use crate::server::{Other, Queues, ready, started, until};
+use crate::server::{options_for, ready, started, until};
 
 /// Options that want quorum queues, where `send` is a classic one already.
 async fn mismatched(queues: &Queues, existing_queues: Existing) -> RabbitMqOptions {
-    let other = Other::connect().await;
-    other
-        .declare(&queues.names.send, FieldTable::default())
-        .await;
+    queues.declare(&queues.send()).await;
     RabbitMqOptions {
         queue_type: QueueType::Quorum,
         existing_queues,
-        ..queues.options()
+        ..options_for(queues)
     }
 }
 
 #[tokio::test]
 async fn a_queue_with_other_settings_is_named_and_others_work() {
-    let queues = Queues::new();
+    let queues = Queues::fresh();
     let options = mismatched(&queues, Existing::Check).await;
     let broker = RabbitMqBroker::start(options).unwrap();
     let says = |text: &str| broker.trouble().is_some_and(|said| said.contains(text));
@@ -32,7 +29,7 @@ async fn a_queue_with_other_settings_is_named_and_others_work() {
     until("the others work", || !says("cannot be reached")).await;
     let trouble = broker.trouble().unwrap();
     for part in [
-        &*queues.names.send,
+        &*queues.send(),
         "inequivalent arg 'x-queue-type'",
         "delete the queue, or accept existing queues as they are",
         "emails are sent from the store meanwhile",
@@ -47,7 +44,7 @@ async fn a_queue_with_other_settings_is_named_and_others_work() {
     assert_eq!(broker.receive(1).await[0].ticket, tickets[1]);
 
     // What is advised helps.
-    Other::connect().await.delete(&queues.names.send).await;
+    queues.delete(&queues.send()).await;
     ready(&broker).await;
     let published = broker.publish(Route::First, vec![tickets[0].clone()]).await;
     assert_eq!(published, [Published::Confirmed]);
@@ -57,7 +54,7 @@ async fn a_queue_with_other_settings_is_named_and_others_work() {
 
 #[tokio::test]
 async fn a_queue_with_other_settings_can_be_accepted() {
-    let queues = Queues::new();
+    let queues = Queues::fresh();
     let options = mismatched(&queues, Existing::Accept).await;
     let broker = started(options).await;
     let ticket = a_ticket("one", Priority::Normal);

@@ -7,9 +7,9 @@ use posthaste_broker::{RabbitMqBroker, RabbitMqOptions};
 use posthaste_core::port::{Broker, Published, Route};
 use posthaste_core::status::Priority;
 use posthaste_testkit::broker_conformance::a_ticket;
+use posthaste_testkit::{Proxy, Queues};
 
-use crate::proxy::Proxy;
-use crate::server::{Queues, ready, started, until};
+use crate::server::{options_for, ready, started, until};
 
 async fn publish(broker: &RabbitMqBroker) -> Published {
     let ticket = a_ticket("one", Priority::Normal);
@@ -18,10 +18,11 @@ async fn publish(broker: &RabbitMqBroker) -> Published {
 
 #[tokio::test]
 async fn a_cut_connection_refuses_at_once_and_comes_back() {
-    let (queues, proxy) = (Queues::new(), Proxy::start().await);
+    let queues = Queues::fresh();
+    let proxy = Proxy::to(queues.url()).await;
     let broker = started(RabbitMqOptions {
-        url: proxy.url(),
-        ..queues.options()
+        url: proxy.by_way_of(queues.url()),
+        ..options_for(&queues)
     })
     .await;
     assert_eq!(publish(&broker).await, Published::Confirmed);
@@ -39,7 +40,7 @@ async fn a_cut_connection_refuses_at_once_and_comes_back() {
     );
     assert!(trouble.ends_with("; emails are sent from the store meanwhile"));
 
-    proxy.work();
+    proxy.restore();
     ready(&broker).await;
     assert_eq!(broker.counts().reconnected, 2);
     // The server has the ticket back; what was taken before means nothing any more.
@@ -57,12 +58,13 @@ async fn a_cut_connection_refuses_at_once_and_comes_back() {
 
 #[tokio::test]
 async fn a_publish_into_a_black_hole_is_answered_by_its_deadline() {
-    let (queues, proxy) = (Queues::new(), Proxy::start().await);
+    let queues = Queues::fresh();
+    let proxy = Proxy::to(queues.url()).await;
     let deadline = Duration::from_millis(500);
     let broker = started(RabbitMqOptions {
-        url: proxy.url(),
+        url: proxy.by_way_of(queues.url()),
         publish_deadline: deadline,
-        ..queues.options()
+        ..options_for(&queues)
     })
     .await;
     proxy.fall_silent();
@@ -75,7 +77,7 @@ async fn a_publish_into_a_black_hole_is_answered_by_its_deadline() {
     let began = Instant::now();
     assert_eq!(publish(&broker).await, Published::Refused);
     assert!(began.elapsed() < deadline);
-    proxy.work();
+    proxy.restore();
     ready(&broker).await;
     assert_eq!(publish(&broker).await, Published::Confirmed);
     broker.close().await;
@@ -83,16 +85,17 @@ async fn a_publish_into_a_black_hole_is_answered_by_its_deadline() {
 
 #[tokio::test]
 async fn a_silent_connection_is_given_up_by_its_heartbeat() {
-    let (queues, proxy) = (Queues::new(), Proxy::start().await);
+    let queues = Queues::fresh();
+    let proxy = Proxy::to(queues.url()).await;
     let broker = started(RabbitMqOptions {
-        url: proxy.url(),
+        url: proxy.by_way_of(queues.url()),
         heartbeat_seconds: 1,
-        ..queues.options()
+        ..options_for(&queues)
     })
     .await;
     proxy.fall_silent();
     until("the silence is noticed", || broker.trouble().is_some()).await;
-    proxy.work();
+    proxy.restore();
     ready(&broker).await;
     assert_eq!(publish(&broker).await, Published::Confirmed);
     assert_eq!(broker.receive(1).await.len(), 1);
@@ -101,16 +104,17 @@ async fn a_silent_connection_is_given_up_by_its_heartbeat() {
 
 #[tokio::test]
 async fn a_broker_may_start_while_rabbitmq_is_away() {
-    let (queues, proxy) = (Queues::new(), Proxy::start().await);
+    let queues = Queues::fresh();
+    let proxy = Proxy::to(queues.url()).await;
     proxy.cut();
     let options = RabbitMqOptions {
-        url: proxy.url(),
-        ..queues.options()
+        url: proxy.by_way_of(queues.url()),
+        ..options_for(&queues)
     };
     let broker = Arc::new(RabbitMqBroker::start(options).unwrap());
     assert!(broker.trouble().is_some());
     assert_eq!(publish(&broker).await, Published::Refused);
-    proxy.work();
+    proxy.restore();
     ready(&broker).await;
     assert_eq!(publish(&broker).await, Published::Confirmed);
     assert_eq!(broker.receive(1).await.len(), 1);
@@ -120,10 +124,11 @@ async fn a_broker_may_start_while_rabbitmq_is_away() {
 
 #[tokio::test]
 async fn closing_does_not_wait_for_a_dead_server() {
-    let (queues, proxy) = (Queues::new(), Proxy::start().await);
+    let queues = Queues::fresh();
+    let proxy = Proxy::to(queues.url()).await;
     let broker = started(RabbitMqOptions {
-        url: proxy.url(),
-        ..queues.options()
+        url: proxy.by_way_of(queues.url()),
+        ..options_for(&queues)
     })
     .await;
     proxy.fall_silent();

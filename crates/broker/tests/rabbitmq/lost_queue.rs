@@ -3,20 +3,20 @@
 use posthaste_broker::RabbitMqOptions;
 use posthaste_core::port::{Broker, Published, Route};
 use posthaste_core::status::Priority;
+use posthaste_testkit::Queues;
 use posthaste_testkit::broker_conformance::a_ticket;
 
-use crate::server::{Other, Queues, started, until};
+use crate::server::{options_for, started, until};
 
 #[tokio::test]
 async fn a_ticket_for_a_deleted_queue_is_refused_and_the_queue_comes_back() {
-    let queues = Queues::new();
+    let queues = Queues::fresh();
     let broker = started(RabbitMqOptions {
         consumes: false,
-        ..queues.options()
+        ..options_for(&queues)
     })
     .await;
-    let other = Other::connect().await;
-    other.delete(&queues.names.low()).await;
+    queues.delete(&queues.low()).await;
 
     // RabbitMQ confirms what it returns, and lapin says so at some confirm of the same channel:
     // it must be the right ones that are refused.
@@ -33,7 +33,7 @@ async fn a_ticket_for_a_deleted_queue_is_refused_and_the_queue_comes_back() {
     assert_eq!(broker.publish(Route::First, tickets).await, expected);
     assert_eq!(broker.counts().returned, 100);
 
-    other.until_count(&queues.names.low(), 0).await;
+    queues.wait_for_count(&queues.low(), 0).await;
     let ticket = a_ticket("healed", Priority::Low);
     let published = broker.publish(Route::First, vec![ticket]).await;
     assert_eq!(published, [Published::Confirmed]);
@@ -43,10 +43,9 @@ async fn a_ticket_for_a_deleted_queue_is_refused_and_the_queue_comes_back() {
 
 #[tokio::test]
 async fn a_deleted_queue_is_consumed_again() {
-    let queues = Queues::new();
-    let broker = started(queues.options()).await;
-    let other = Other::connect().await;
-    other.delete(&queues.names.send).await;
+    let queues = Queues::fresh();
+    let broker = started(options_for(&queues)).await;
+    queues.delete(&queues.send()).await;
     until("it is noticed", || broker.trouble().is_some()).await;
     until("it is back", || broker.trouble().is_none()).await;
     let ticket = a_ticket("after", Priority::Normal);
@@ -58,18 +57,17 @@ async fn a_deleted_queue_is_consumed_again() {
 
 #[tokio::test]
 async fn a_purge_is_harmless() {
-    let queues = Queues::new();
+    let queues = Queues::fresh();
     let options = RabbitMqOptions {
         prefetch: 1,
-        ..queues.options()
+        ..options_for(&queues)
     };
     let broker = started(options).await;
-    let other = Other::connect().await;
     let tickets: Vec<_> = (0..5).map(|_| a_ticket("many", Priority::Normal)).collect();
     broker.publish(Route::First, tickets).await;
     let taken = broker.receive(1).await;
-    other.until_count(&queues.names.send, 4).await;
-    other.purge(&queues.names.send).await;
+    queues.wait_for_count(&queues.send(), 4).await;
+    queues.purge(&queues.send()).await;
     broker.acknowledge(taken).await;
     let ticket = a_ticket("after", Priority::Normal);
     broker.publish(Route::First, vec![ticket.clone()]).await;

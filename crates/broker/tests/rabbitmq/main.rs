@@ -9,7 +9,6 @@ mod foreign_ticket;
 mod lost_connection;
 mod lost_queue;
 mod node;
-mod proxy;
 mod publishing;
 mod server;
 mod settling;

@@ -5,65 +5,61 @@ use posthaste_broker::rabbitmq::OptionsError;
 use posthaste_broker::{RabbitMqBroker, RabbitMqOptions};
 use posthaste_core::port::{Broker, Published, Route};
 use posthaste_core::status::Priority;
+use posthaste_testkit::Queues;
 use posthaste_testkit::broker_conformance::a_ticket;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::server::{Other, Queues, started};
+use crate::server::{options_for, started};
 
 #[tokio::test]
 async fn a_ticket_has_the_body_and_the_id_that_were_agreed_on() {
-    let queues = Queues::new();
+    let queues = Queues::fresh();
     let broker = started(RabbitMqOptions {
         consumes: false,
-        ..queues.options()
+        ..options_for(&queues)
     })
     .await;
     let ticket = a_ticket("order 4711", Priority::High);
     broker.publish(Route::First, vec![ticket.clone()]).await;
-    let other = Other::connect().await;
-    let message = other.get(&queues.names.high()).await.unwrap();
+    let message = queues.take(&queues.high()).await.unwrap();
     let id = ticket.email_id.to_string();
-    let properties = &message.properties;
-    assert_eq!(properties.message_id().as_ref().unwrap().as_str(), id);
-    assert_eq!(properties.delivery_mode(), &Some(2));
-    assert_eq!(properties.expiration(), &None);
-    let content_type = properties.content_type().as_ref().unwrap();
-    assert_eq!(content_type.as_str(), "application/json");
-    let body: Value = serde_json::from_slice(&message.data).unwrap();
+    assert_eq!(message.id.as_ref(), Some(&id));
+    assert!(message.is_persistent);
+    assert_eq!(message.expiration, None);
+    assert_eq!(message.content_type.as_deref(), Some("application/json"));
     let expected = json!({
         "email_id": id,
         "message_key": "order 4711",
         "queued_at": "2100-01-01T00:00:00Z",
     });
-    assert_eq!(body, expected);
+    assert_eq!(message.json(), expected);
     broker.close().await;
 }
 
 #[tokio::test]
 async fn retries_have_a_queue_of_their_own_if_there_is_one() {
-    let mut queues = Queues::new();
-    let retry = queues.names.retry.clone().unwrap();
-    let other = Other::connect().await;
+    let queues = Queues::fresh();
+    let retry = queues.retry();
+    let mut options = options_for(&queues);
     for expected in [1, 0] {
-        let broker = started(queues.options()).await;
+        let broker = started(options.clone()).await;
         let ticket = a_ticket("retry", Priority::Normal);
         broker.publish(Route::Retry, vec![ticket.clone()]).await;
         let received = broker.receive(1).await;
         assert_eq!(received[0].ticket, ticket);
         // Not acknowledged: it is found where it came from.
         broker.close().await;
-        other.until_count(&retry, expected).await;
-        other.until_count(&queues.names.send, 1 - expected).await;
-        other.purge(&retry).await;
-        queues.names.retry = None;
+        queues.wait_for_count(&retry, expected).await;
+        queues.wait_for_count(&queues.send(), 1 - expected).await;
+        queues.purge(&retry).await;
+        options.names.retry = None;
     }
-    other.delete(&retry).await;
 }
 
 #[tokio::test]
 async fn more_tickets_than_may_be_unconfirmed_keep_their_order() {
-    let queues = Queues::new();
-    let broker = started(queues.options()).await;
+    let queues = Queues::fresh();
+    let broker = started(options_for(&queues)).await;
     let tickets: Vec<_> = (0..2500)
         .map(|n| a_ticket(&n.to_string(), Priority::Normal))
         .collect();
@@ -83,10 +79,10 @@ async fn more_tickets_than_may_be_unconfirmed_keep_their_order() {
 
 #[tokio::test]
 async fn many_callers_publish_at_a_time() {
-    let queues = Queues::new();
+    let queues = Queues::fresh();
     let broker = started(RabbitMqOptions {
         consumes: false,
-        ..queues.options()
+        ..options_for(&queues)
     })
     .await;
     let callers = (0..200).map(|n| {
@@ -95,17 +91,16 @@ async fn many_callers_publish_at_a_time() {
     });
     let answers = futures_util::future::join_all(callers).await.concat();
     assert_eq!(answers, vec![Published::Confirmed; 1900]);
-    let other = Other::connect().await;
-    other.until_count(&queues.names.send, 1900).await;
+    queues.wait_for_count(&queues.send(), 1900).await;
     broker.close().await;
 }
 
 #[tokio::test]
 async fn a_publish_that_is_given_up_harms_nothing() {
-    let queues = Queues::new();
+    let queues = Queues::fresh();
     let broker = started(RabbitMqOptions {
         consumes: false,
-        ..queues.options()
+        ..options_for(&queues)
     })
     .await;
     let tickets = |count| (0..count).map(|n: usize| a_ticket(&n.to_string(), Priority::Low));

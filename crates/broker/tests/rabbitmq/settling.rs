@@ -5,9 +5,10 @@ use std::time::Duration;
 use posthaste_broker::RabbitMqOptions;
 use posthaste_core::port::{Broker, Published, Route, TicketDelivery};
 use posthaste_core::status::Priority;
+use posthaste_testkit::Queues;
 use posthaste_testkit::broker_conformance::a_ticket;
 
-use crate::server::{Other, Queues, started, until};
+use crate::server::{options_for, started, until};
 
 async fn publish(broker: &dyn Broker, count: usize) {
     let tickets = (0..count).map(|n| a_ticket(&n.to_string(), Priority::Normal));
@@ -25,9 +26,8 @@ async fn take(broker: &dyn Broker, count: usize) -> Vec<TicketDelivery> {
 
 #[tokio::test]
 async fn tickets_may_be_acknowledged_in_any_order() {
-    let queues = Queues::new();
-    let broker = started(queues.options()).await;
-    let other = Other::connect().await;
+    let queues = Queues::fresh();
+    let broker = started(options_for(&queues)).await;
     publish(&*broker, 10).await;
     let taken = take(&*broker, 10).await;
     for at in [9, 4, 5, 0, 2, 1, 8] {
@@ -46,32 +46,25 @@ async fn tickets_may_be_acknowledged_in_any_order() {
     assert_eq!(broker.trouble(), None);
 
     broker.close().await;
-    other.until_count(&queues.names.send, 2).await;
+    queues.wait_for_count(&queues.send(), 2).await;
     for at in [3, 7] {
-        let message = other.get(&queues.names.send).await.unwrap();
-        assert!(message.redelivered);
-        let id = message
-            .properties
-            .message_id()
-            .as_ref()
-            .unwrap()
-            .to_string();
-        assert_eq!(id, taken[at].ticket.email_id.to_string());
+        let message = queues.take(&queues.send()).await.unwrap();
+        assert!(message.is_redelivered);
+        assert_eq!(message.id, Some(taken[at].ticket.email_id.to_string()));
     }
 }
 
 #[tokio::test]
 async fn closing_gives_back_what_is_not_acknowledged() {
-    let queues = Queues::new();
-    let broker = started(queues.options()).await;
-    let other = Other::connect().await;
+    let queues = Queues::fresh();
+    let broker = started(options_for(&queues)).await;
     publish(&*broker, 10).await;
     let mut taken = take(&*broker, 6).await;
     until("the rest is here", || broker.waiting() == 4).await;
     broker.acknowledge(taken.split_off(4)).await;
     broker.close().await;
     assert_eq!(broker.waiting(), 0);
-    other.until_count(&queues.names.send, 8).await;
+    queues.wait_for_count(&queues.send(), 8).await;
     // Nothing works any more, and nothing hangs.
     let ticket = a_ticket("late", Priority::Normal);
     let published = broker.publish(Route::First, vec![ticket]).await;
@@ -82,15 +75,15 @@ async fn closing_gives_back_what_is_not_acknowledged() {
 
 #[tokio::test]
 async fn a_ticket_that_nobody_takes_goes_to_another_process() {
-    let queues = Queues::new();
+    let queues = Queues::fresh();
     let idle = started(RabbitMqOptions {
         give_back_after: Duration::from_millis(100),
-        ..queues.options()
+        ..options_for(&queues)
     })
     .await;
     publish(&*idle, 5).await;
     until("they are here", || idle.waiting() == 5).await;
-    let busy = started(queues.options()).await;
+    let busy = started(options_for(&queues)).await;
     for _ in 0..5 {
         busy.acknowledge(take(&*busy, 1).await).await;
     }
@@ -102,10 +95,10 @@ async fn a_ticket_that_nobody_takes_goes_to_another_process() {
 
 #[tokio::test]
 async fn a_full_prefetch_goes_on_behind_a_slow_ticket() {
-    let queues = Queues::new();
+    let queues = Queues::fresh();
     let broker = started(RabbitMqOptions {
         prefetch: 4,
-        ..queues.options()
+        ..options_for(&queues)
     })
     .await;
     publish(&*broker, 50).await;
@@ -115,6 +108,5 @@ async fn a_full_prefetch_goes_on_behind_a_slow_ticket() {
     }
     broker.acknowledge(slow).await;
     broker.close().await;
-    let other = Other::connect().await;
-    other.until_count(&queues.names.send, 0).await;
+    queues.wait_for_count(&queues.send(), 0).await;
 }
