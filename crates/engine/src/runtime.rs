@@ -18,6 +18,9 @@ use crate::sender::{Sender, SenderConfig, SenderParts};
 use crate::service::{self, Service};
 use crate::{Access, Intake, Metrics, Operator, Policies};
 
+/// How long the last tickets may take at the end.
+const LAST_TICKETS: Duration = Duration::from_secs(5);
+
 /// Which parts of the work this process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Roles {
@@ -207,13 +210,17 @@ impl Engine {
         });
     }
 
-    /// Stops claiming, drains what is under way, releases leases. The intake must be closed
-    /// before: stop the HTTP listeners first.
-    pub async fn stop(self) {
+    /// Stops claiming, drains what is under way, releases leases.
+    pub async fn stop(&self) {
         self.shutdown.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        self.intake.drain().await;
+    }
+
+    /// Publishes the last tickets and lets go of the broker. The intake must be closed before.
+    pub async fn close(self) {
+        // In vain if the broker hangs: then the emails are found in the store.
+        let _ = tokio::time::timeout(LAST_TICKETS, self.intake.drain()).await;
         if let Some(broker) = &self.broker {
             broker.close().await;
         }

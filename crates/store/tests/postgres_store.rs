@@ -531,3 +531,46 @@ async fn claiming_costs_the_same_beside_many_sent_emails() {
     );
     assert!(ratio < 3.0, "{medians:?}");
 }
+
+#[tokio::test]
+async fn an_attempt_that_began_after_its_caller_had_gone_is_handed_back() {
+    let database = Database::fresh().await;
+    let store = open(&database).await;
+    let email = an_email("a").build();
+    let id = email.id;
+    store.accept(vec![email], true).await.unwrap();
+    let beside = database.beside().await;
+    beside.batch_execute("BEGIN").await.unwrap();
+    let lock = "SELECT pg_backend_pid() FROM email_log WHERE id = $1 FOR UPDATE";
+    let holder: i32 = beside.query_one(lock, &[&id.0]).await.unwrap().get(0);
+    let beginning = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.begin(vec![id], "w", LEASE).await }
+    });
+    // It has begun, and waits for the row.
+    let watcher = database.beside().await;
+    let waits = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity
+                 WHERE $1 = ANY(pg_blocking_pids(pid)))";
+    while !watcher
+        .query_one(waits, &[&holder])
+        .await
+        .unwrap()
+        .get::<_, bool>(0)
+    {
+        tokio::task::yield_now().await;
+    }
+    beginning.abort();
+    assert!(beginning.await.is_err());
+    beside.batch_execute("COMMIT").await.unwrap();
+    let found = loop {
+        let found = store.find(id).await.unwrap().unwrap();
+        // The attempts are read a moment after the state.
+        if !found.attempts.is_empty() && found.state.status != Status::Sending {
+            break found;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(found.state.status, Status::Pending);
+    assert_eq!(found.state.lost_count, 0, "nobody was lost");
+    assert_clean(&store).await;
+}

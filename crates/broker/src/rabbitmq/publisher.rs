@@ -29,6 +29,9 @@ const LARGEST_CHUNK: usize = 500;
 /// How often a queue that cannot be used is tried again.
 const TROUBLE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How often it is said at most that publishing fails.
+const WARN_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Persistent: survives a restart of the server.
 const PERSISTENT: u8 = 2;
 
@@ -141,6 +144,7 @@ pub(super) struct Publisher {
     session: Mutex<Option<Arc<Session>>>,
     /// Told when a message came back: a queue was deleted.
     came_back: Notify,
+    warned_at: Mutex<Option<Instant>>,
 }
 
 impl Publisher {
@@ -153,6 +157,7 @@ impl Publisher {
             window: Semaphore::new(WINDOW),
             session: Mutex::default(),
             came_back: Notify::new(),
+            warned_at: Mutex::default(),
         }
     }
 
@@ -192,9 +197,22 @@ impl Publisher {
         let mut rest = usable.into_iter().peekable();
         while rest.peek().is_some() {
             let chunk: Vec<_> = rest.by_ref().take(LARGEST_CHUNK).collect();
-            if self.publish_chunk(session, chunk).await.is_err() {
+            if let Err(error) = self.publish_chunk(session, chunk).await {
+                self.warn(&error);
                 return;
             }
+        }
+    }
+
+    /// Says why, but not for each of thousands of tickets.
+    fn warn(&self, error: &Error) {
+        let mut warned_at = self
+            .warned_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if warned_at.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
+            *warned_at = Some(Instant::now());
+            tracing::warn!(%error, "RabbitMQ does not take messages; the emails wait in the store");
         }
     }
 

@@ -51,6 +51,12 @@ mod tests {
             "smtp://u:***@host:25?tls=none"
         );
         assert_eq!(without_password("smtp://host:25"), "smtp://host:25");
+        assert_eq!(
+            without_password("postgresql://app@host/db?user=a&Password=secret&sslmode=require"),
+            "postgresql://app@host/db?user=a&Password=***&sslmode=require"
+        );
+        assert!(!without_password("postgresql://h/db?p%61ssword=secret").contains("secret"));
+        assert!(!without_password("postgresql://u:p?ss@h/db").contains("ss@"));
         assert_eq!(without_password("sqlite:data/x.db"), "sqlite:data/x.db");
     }
 }

@@ -82,11 +82,12 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     let drain = async {
         // No new emails and no new attempts; then what is under way, all within one deadline.
         shutdown.cancel();
-        tokio::join!(
+        let (stopped, ()) = tokio::join!(
             tokio::time::timeout(settings.shutdown.drain.0, server),
             engine.stop()
-        )
-        .0
+        );
+        engine.close().await;
+        stopped
     };
     let stopped = tokio::select! {
         stopped = drain => stopped,

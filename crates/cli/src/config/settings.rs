@@ -312,7 +312,12 @@ impl Settings {
         self.rabbitmq_options(true)?;
         self.smtp_config()?;
         self.log.filter()?;
-        self.database().map(drop)
+        if let Database::Postgres(url) = self.database()? {
+            self.postgres_options(&url)
+                .check()
+                .map_err(|error| ConfigError::new("store.url (DATABASE_URL)", error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// The mail server, if mail goes to one. `capture` says on purpose that it does not.
@@ -394,16 +399,46 @@ impl Settings {
     }
 }
 
-/// `scheme://user:password@host` with the password replaced.
+/// A URL with its password replaced, wherever it stands.
 pub(crate) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
     };
-    let Some((user, host)) = rest.rsplit_once('@') else {
-        return url.to_owned();
+    let (credentials, rest) = split_credentials(rest);
+    let user = match credentials.split_once(':') {
+        Some((user, _)) => format!("{user}:***@"),
+        None if credentials.is_empty() => String::new(),
+        None => format!("{credentials}@"),
     };
-    match user.split_once(':') {
-        Some((user, _)) => format!("{scheme}://{user}:***@{host}"),
-        None => url.to_owned(),
+    let Some((address, query)) = rest.split_once('?') else {
+        return format!("{scheme}://{user}{rest}");
+    };
+    let shown = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((key, _)) if is_secret(key) => format!("{key}=***"),
+        _ => pair.to_owned(),
+    });
+    let query = shown.collect::<Vec<_>>().join("&");
+    format!("{scheme}://{user}{address}?{query}")
+}
+
+/// What stands before the host, and the rest. A password may hold `@` and `?` as they are.
+fn split_credentials(rest: &str) -> (&str, &str) {
+    let address = rest.split('?').next().unwrap_or_default();
+    if let Some((credentials, _)) = address.rsplit_once('@') {
+        return (credentials, &rest[credentials.len() + 1..]);
     }
+    let port = address
+        .split(['/', '?'])
+        .next()
+        .and_then(|a| a.split_once(':'));
+    let is_port = port.is_none_or(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+    match rest.rsplit_once('@') {
+        Some((credentials, host)) if !is_port => (credentials, host),
+        _ => ("", rest),
+    }
+}
+
+/// Whether a key of a query names a secret, also when written in a roundabout way.
+fn is_secret(key: &str) -> bool {
+    key.contains('%') || key.to_lowercase().contains("pass")
 }

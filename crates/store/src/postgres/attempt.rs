@@ -1,5 +1,7 @@
 //! One attempt: begin, renew, gate, finish, release.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
@@ -10,7 +12,7 @@ use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult, 
 use super::PostgresStore;
 use super::books::Books;
 use super::claim::Candidates;
-use super::writer::Wants;
+use super::writer::{Wants, Writer};
 use crate::ledger::{self, Ledger as _};
 
 /// What `begin` says before the content is read.
@@ -43,7 +45,20 @@ impl PostgresStore {
             });
             (opened.collect(), books.now())
         };
-        let (opened, now) = self.writer.run(Wants::states(ids), begin).await?;
+        // Nobody would hold the leases of a begin that came too late for its caller.
+        let writer = Arc::clone(&self.writer);
+        let hand_back = move |(opened, _): (Vec<(EmailId, Opened)>, Timestamp)| {
+            let begun = opened.iter().filter_map(|(id, opened)| {
+                let token = opened.as_ref().ok()?.lease_token;
+                Some(Lease { id: *id, token })
+            });
+            let leases: Vec<Lease> = begun.collect();
+            tokio::spawn(async move { apply_to_leases(&writer, leases, release).await });
+        };
+        let (opened, now) = self
+            .writer
+            .run_claimed(Wants::states(ids), begin, Some(Box::new(hand_back)))
+            .await?;
         let begun = opened
             .iter()
             .filter_map(|(id, opened)| Some((*id, opened.clone().ok()?)));
@@ -95,8 +110,13 @@ impl PostgresStore {
         lease: Duration,
         budgets: &Budgets,
     ) -> StoreResult<Unticketed> {
+        let mut queries = UNTICKETED;
+        // In turns, so that a backlog of new emails does not hold up retries, nor the other way.
+        if self.retries_first.fetch_not(Ordering::Relaxed) {
+            queries.reverse();
+        }
         let candidates = Candidates {
-            queries: &UNTICKETED,
+            queries: &queries,
             before: Some(queued_before),
             most,
         };
@@ -116,9 +136,8 @@ impl PostgresStore {
     }
 
     pub(super) async fn prepare_one(&self, lease: Lease) -> StoreResult<bool> {
-        let prepared = self
-            .apply_to_leases(vec![lease], |token| Event::Prepare { token })
-            .await?;
+        let prepare = |token| Event::Prepare { token };
+        let prepared = apply_to_leases(&self.writer, vec![lease], prepare).await?;
         Ok(prepared == [true])
     }
 
@@ -127,37 +146,18 @@ impl PostgresStore {
         leases: Vec<Lease>,
         lease: Duration,
     ) -> StoreResult<Vec<bool>> {
-        self.apply_to_leases(leases, move |token| Event::Renew { token, lease })
-            .await
+        let renew = move |token| Event::Renew { token, lease };
+        apply_to_leases(&self.writer, leases, renew).await
     }
 
     pub(super) async fn pass_gate_all(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>> {
-        self.apply_to_leases(leases, |token| Event::Gate { token })
-            .await
+        apply_to_leases(&self.writer, leases, |token| Event::Gate { token }).await
     }
 
     pub(super) async fn release_all(&self, leases: Vec<Lease>) -> StoreResult<()> {
-        self.apply_to_leases(leases, |token| Event::Release { token })
+        apply_to_leases(&self.writer, leases, release)
             .await
             .map(drop)
-    }
-
-    async fn apply_to_leases<F>(&self, leases: Vec<Lease>, event: F) -> StoreResult<Vec<bool>>
-    where
-        F: Fn(i64) -> Event<'static> + Send + 'static,
-    {
-        let wants = Wants::states(leases.iter().map(|held| held.id).collect());
-        self.writer
-            .run(wants, move |books| {
-                leases
-                    .iter()
-                    .map(|held| {
-                        let Ok(applied) = ledger::apply(books, held.id, &event(held.token));
-                        matches!(applied, Some(Ok(_)))
-                    })
-                    .collect()
-            })
-            .await
     }
 
     pub(super) async fn finish_all(
@@ -179,8 +179,30 @@ impl PostgresStore {
     }
 }
 
-/// Emails that wait without a ticket, in the order in which they are looked for. `$1` is how
-/// many, `$2` the time before which a ticket is taken for lost.
+fn release(token: i64) -> Event<'static> {
+    Event::Release { token }
+}
+
+/// Says of each lease whether the event was allowed.
+async fn apply_to_leases<F>(writer: &Writer, leases: Vec<Lease>, event: F) -> StoreResult<Vec<bool>>
+where
+    F: Fn(i64) -> Event<'static> + Send + 'static,
+{
+    let wants = Wants::states(leases.iter().map(|held| held.id).collect());
+    writer
+        .run(wants, move |books| {
+            leases
+                .iter()
+                .map(|held| {
+                    let Ok(applied) = ledger::apply(books, held.id, &event(held.token));
+                    matches!(applied, Some(Ok(_)))
+                })
+                .collect()
+        })
+        .await
+}
+
+/// Emails that wait without a ticket, new ones first and retries last. `$1` is how many, `$2` the time before which a ticket is taken for lost.
 pub(super) const UNTICKETED: [&str; 4] = [
     // Never queued, and due by now.
     "l.status = 'pending' AND l.last_queued_at IS NULL AND l.next_attempt_at <= posthaste_now()

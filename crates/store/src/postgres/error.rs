@@ -36,8 +36,10 @@ pub(super) fn meaning(error: &Error) -> Meaning {
         SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => Meaning::Locked,
         SqlState::READ_ONLY_SQL_TRANSACTION => Meaning::Away,
         _ => match &state.code()[..2] {
-            // Connection exceptions, operator intervention, too many connections.
-            "08" | "57" => Meaning::Away,
+            // Connection exceptions, operator intervention; no entry (a password was changed), no
+            // such database, a session that was ended for being idle.
+            "08" | "57" | "28" | "3D" => Meaning::Away,
+            "25" => Meaning::Away,
             "53" if *state == SqlState::DISK_FULL => Meaning::CannotWrite,
             "53" => Meaning::Away,
             "58" => Meaning::CannotWrite,

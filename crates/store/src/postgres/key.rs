@@ -63,7 +63,7 @@ impl PostgresStore {
     pub(super) async fn key_by_hash(&self, secret_hash: [u8; 32]) -> StoreResult<Option<ApiKey>> {
         let sql =
             format!("SELECT {COLUMNS} FROM api_key WHERE secret_hash = $1 AND revoked_at IS NULL");
-        let rows = self.desk.query(&sql, &[&secret_hash.as_slice()]).await?;
+        let rows = self.pool.query(&sql, &[&secret_hash.as_slice()]).await?;
         rows.first().map(key_of).transpose()
     }
 

@@ -29,7 +29,7 @@ mod verify;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -77,6 +77,15 @@ impl PostgresOptions {
             clock_offset: Arc::default(),
         }
     }
+
+    /// Says what is wrong with the URL, if something is.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub fn check(&self) -> StoreResult<()> {
+        Connector::new(self).map(drop)
+    }
 }
 
 /// The oldest server that is supported, as it numbers itself.
@@ -84,7 +93,7 @@ const OLDEST_SERVER: i32 = 140_000;
 
 /// Emails in a PostgreSQL database.
 pub struct PostgresStore {
-    writer: Writer,
+    writer: Arc<Writer>,
     /// For claims, and for what delivery reads.
     pool: Pool,
     /// For what people and programs ask, which may take long and must not hold up delivery.
@@ -94,6 +103,8 @@ pub struct PostgresStore {
     listener: Option<AbortHandle>,
     /// Where claims are counted.
     slot: i32,
+    /// Whether the next look for emails without a ticket begins with retries.
+    retries_first: AtomicBool,
 }
 
 impl PostgresStore {
@@ -122,13 +133,14 @@ impl PostgresStore {
         );
         let shared = options.connections.max(2);
         Ok(Self {
-            writer,
+            writer: Arc::new(writer),
             pool: Pool::new(by_index, shared - shared / 2)?,
             desk: Pool::new(connector, shared / 2)?,
             clock,
             bell,
             listener,
             slot: writer::slot(),
+            retries_first: AtomicBool::new(false),
         })
     }
 
@@ -188,7 +200,13 @@ impl Store for PostgresStore {
     }
 
     async fn check(&self) -> StoreResult<()> {
-        // Through the writer: a store that can be read but not written is not well.
-        self.writer.run(Wants::default(), |_| ()).await
+        // Through the writer, which has to be well too.
+        self.writer.run(Wants::default(), |_| ()).await?;
+        let sql = "SELECT current_setting('transaction_read_only')::bool";
+        if claim::any(&self.pool.query(sql, &[]).await?)? {
+            let message = "the database is read-only: is it a replica, or a primary of old?";
+            return Err(StoreError::Unavailable(message.into()));
+        }
+        Ok(())
     }
 }

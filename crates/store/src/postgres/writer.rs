@@ -6,6 +6,7 @@
 //! others stood in the way, it is done again.
 
 use std::collections::{HashSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -71,8 +72,12 @@ struct Work<T, F> {
     work: F,
     result: Option<T>,
     caller: oneshot::Sender<StoreResult<T>>,
+    unclaimed: Option<Unclaimed<T>>,
     _permit: OwnedSemaphorePermit,
 }
+
+/// What is done with a result that was committed after its caller had gone.
+type Unclaimed<T> = Box<dyn FnOnce(T) + Send>;
 
 impl<T, F> Job for Work<T, F>
 where
@@ -92,10 +97,18 @@ where
     }
 
     fn answer(self: Box<Self>, committed: StoreResult<()>) {
-        let Self { result, caller, .. } = *self;
+        let Self {
+            result,
+            caller,
+            unclaimed,
+            ..
+        } = *self;
         let not_run = || StoreError::Unavailable("the store is closed".into());
         // The caller may have gone; the work is done all the same.
-        let _ = caller.send(committed.and_then(|()| result.ok_or_else(not_run)));
+        let answer = committed.and_then(|()| result.ok_or_else(not_run));
+        if let (Err(Ok(done)), Some(unclaimed)) = (caller.send(answer), unclaimed) {
+            unclaimed(done);
+        }
     }
 }
 
@@ -128,7 +141,10 @@ impl Writer {
                 shared: Arc::clone(&shared),
                 slot: slot(),
             };
-            tokio::spawn(lane.run());
+            tokio::spawn(async move {
+                // A job that panics takes its flush with it, but not the lane.
+                while AssertUnwindSafe(lane.run()).catch_unwind().await.is_err() {}
+            });
         }
         Self {
             jobs,
@@ -144,6 +160,20 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&mut Books) -> T + Send + 'static,
     {
+        self.run_claimed(wants, work, None).await
+    }
+
+    /// The same for a result that someone has to take care of.
+    pub(super) async fn run_claimed<T, F>(
+        &self,
+        wants: Wants,
+        work: F,
+        unclaimed: Option<Unclaimed<T>>,
+    ) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Books) -> T + Send + 'static,
+    {
         let gone = || StoreError::Unavailable("the store is closed".into());
         let done = async {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
@@ -153,6 +183,7 @@ impl Writer {
                 work,
                 result: None,
                 caller,
+                unclaimed,
                 _permit: permit.map_err(|_| gone())?,
             };
             self.jobs.send(Box::new(job)).map_err(|_| gone())?;
@@ -187,7 +218,7 @@ struct Lane {
 }
 
 impl Lane {
-    async fn run(self) {
+    async fn run(&self) {
         // Jobs for emails that another job of the same flush is about.
         let mut held_over = VecDeque::new();
         while let Some(jobs) = self.gather(&mut held_over).await {

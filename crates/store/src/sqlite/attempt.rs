@@ -1,5 +1,6 @@
 //! One attempt: begin, renew, gate, finish, release.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
@@ -102,10 +103,11 @@ impl SqliteStore {
     ) -> StoreResult<Unticketed> {
         // Most of the time there is nothing: look before disturbing the writer.
         let before = micros(queued_before);
+        let retries_first = self.retries_first.fetch_not(Ordering::Relaxed);
         let now = micros(posthaste_core::port::Store::now(self));
         let candidates = self
             .readers
-            .run(move |connection| unticketed(connection, most, before, now))
+            .run(move |connection| unticketed(connection, most, before, now, retries_first))
             .await?;
         if candidates.is_empty() {
             return Ok(Unticketed::default());
@@ -195,8 +197,7 @@ impl SqliteStore {
     }
 }
 
-/// Emails that wait without a ticket, in the order in which they are looked for. `?1` is a time,
-/// `?2` how many.
+/// Emails that wait without a ticket, new ones first and retries last. `?1` is a time, `?2` how many.
 pub(super) const UNTICKETED: [&str; 4] = [
     // Never queued, and due by now.
     "SELECT id FROM email_log INDEXED BY email_log_unqueued
@@ -223,9 +224,16 @@ fn unticketed(
     most: usize,
     before: i64,
     now: i64,
+    retries_first: bool,
 ) -> rusqlite::Result<Vec<EmailId>> {
     let mut ids = Vec::new();
-    for (sql, time) in UNTICKETED.iter().zip([now, before, before, before]) {
+    let mut queries = UNTICKETED.map(|sql| (sql, before));
+    queries[0].1 = now;
+    // In turns, so that a backlog of new emails does not hold up retries, nor the other way.
+    if retries_first {
+        queries.reverse();
+    }
+    for (sql, time) in queries {
         let left = most.saturating_sub(ids.len());
         let mut statement = connection.prepare_cached(sql)?;
         for id in statement.query_map((time, left), |row| row.get(0).map(EmailId))? {

@@ -25,6 +25,7 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -70,6 +71,8 @@ pub struct SqliteStore {
     /// For what people and programs ask, which may take long and must not hold up delivery.
     desk: Readers,
     clock: Arc<dyn Clock>,
+    /// Whether the next look for emails without a ticket begins with retries.
+    retries_first: AtomicBool,
 }
 
 impl SqliteStore {
@@ -87,6 +90,7 @@ impl SqliteStore {
             readers,
             desk,
             clock,
+            retries_first: AtomicBool::new(false),
         })
     }
 

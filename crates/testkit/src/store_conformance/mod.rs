@@ -124,6 +124,7 @@ macro_rules! store_conformance {
                 each_is_begun_once_by_many_senders,
                 one_whose_budget_is_spent_dies_instead,
                 one_that_came_too_late_dies_instead,
+                a_backlog_of_new_emails_does_not_hold_up_a_retry,
             }
             lease {
                 renewing_extends_a_lease,

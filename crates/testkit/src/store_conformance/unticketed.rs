@@ -181,3 +181,18 @@ pub async fn one_that_came_too_late_dies_instead(fixture: &impl StoreFixture) {
     }
     scene.assert_counted(&[(Status::Dead, 2)]).await;
 }
+
+pub async fn a_backlog_of_new_emails_does_not_hold_up_a_retry(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let retry = scene.ended(an_email("retry"), transient(HOUR)).await;
+    for n in 0..20 {
+        scene.accept_unticketed(an_email(&n.to_string())).await;
+    }
+    scene.advance(HOUR + HALF).await;
+    let mut begun = Vec::new();
+    for _ in 0..2 {
+        begun.extend(ids(&scene.begin_unticketed(3, scene.now()).await));
+    }
+    assert!(begun.contains(&retry));
+    assert!(begun.len() > 1, "nor does it hold up the others");
+}
