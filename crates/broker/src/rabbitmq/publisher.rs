@@ -277,8 +277,9 @@ impl Publisher {
         loop {
             match events.next().await {
                 News::Blocked(reason) => {
-                    session.blocked.send_replace(true);
+                    // First the reason: whoever is refused may ask for it at once.
                     self.health.blocked(Some(reason));
+                    session.blocked.send_replace(true);
                 }
                 News::Unblocked => {
                     session.blocked.send_replace(false);

@@ -1,6 +1,6 @@
 //! A server that runs out of memory, and one that is restarted.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_broker::rabbitmq::QueueType;
 use posthaste_broker::{RabbitMqBroker, RabbitMqOptions};
@@ -21,6 +21,7 @@ async fn an_alarm_refuses_at_once_and_a_restart_is_survived() {
     let node = Node::start();
     let broker = started(RabbitMqOptions {
         queue_type: QueueType::Classic,
+        publish_deadline: Duration::from_secs(3600),
         ..RabbitMqOptions::new(node.url())
     })
     .await;
@@ -29,24 +30,21 @@ async fn an_alarm_refuses_at_once_and_a_restart_is_survived() {
 
     node.control(["set_vm_memory_high_watermark", "0.00001"]);
     // RabbitMQ says so to those who publish, and not before they do.
-    let began = Instant::now();
     assert_eq!(publish(&broker).await, Published::Refused);
-    assert!(began.elapsed() < Duration::from_secs(4), "at the deadline");
     let trouble = broker.trouble().unwrap();
     assert!(
         trouble.starts_with("RabbitMQ takes no messages: "),
         "{trouble}"
     );
-    let began = Instant::now();
+    // At once, and not at the deadline, which is an hour away.
     assert_eq!(publish(&broker).await, Published::Refused);
-    assert!(began.elapsed() < Duration::from_millis(500));
     // What was taken can be acknowledged all the same: that is another connection.
     broker.acknowledge(taken).await;
 
     node.control(["set_vm_memory_high_watermark", "0.8"]);
     until("it takes messages again", || broker.trouble().is_none()).await;
     assert_eq!(publish(&broker).await, Published::Confirmed);
-    // The one that was refused by the deadline came through after all, or did not.
+    // The one that was refused came through after all, or did not.
     let taken = broker.receive(1).await;
     broker.give_back(taken).await;
 
