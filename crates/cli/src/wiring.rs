@@ -45,6 +45,8 @@ pub(crate) enum Opener {
     Server,
     /// A command that is gone a moment later.
     Command,
+    /// A command that only makes sense on a database that is there.
+    Visitor,
 }
 
 /// Opens the store, creating it if it is not there.
@@ -59,6 +61,7 @@ pub(crate) async fn open_store(settings: &Settings, opener: Opener) -> anyhow::R
         Database::Postgres(url) => {
             let mut options = settings.postgres_options(url);
             options.listens = opener == Opener::Server;
+            options.migrates = opener != Opener::Visitor;
             Arc::new(
                 PostgresStore::open(options)
                     .await
@@ -200,13 +203,17 @@ pub(crate) async fn open_desk(global: &Global) -> anyhow::Result<Desk> {
         );
         return Err(NotFound(message).into());
     }
-    open_or_create_desk(global).await
+    desk(global, Opener::Visitor).await
 }
 
 /// Opens the desk for a command that may come before the first start of the server.
 pub(crate) async fn open_or_create_desk(global: &Global) -> anyhow::Result<Desk> {
+    desk(global, Opener::Command).await
+}
+
+async fn desk(global: &Global, opener: Opener) -> anyhow::Result<Desk> {
     let settings = load_config(global, None)?.settings;
-    let store = open_store(&settings, Opener::Command).await?;
+    let store = open_store(&settings, opener).await?;
     let policies = Arc::new(settings.policies()?);
     let nobody = Arc::new(Notify::new());
     let operator = Operator::new(

@@ -92,6 +92,10 @@ pub struct Metrics {
     /// Results of attempts that came too late to count.
     pub stale_writes_rejected: Counter,
     leases_rescued: Family<PhaseLabel, Counter>,
+    /// Whether the store answered when the gauges were read: if not, they are of another time.
+    pub store_up: Gauge,
+    /// Whether the broker is well; 1 without one.
+    pub broker_up: Gauge,
     tickets_undecodable: Counter,
     publishes_returned: Counter,
     broker_reconnects: Counter,
@@ -129,6 +133,8 @@ impl Metrics {
             oldest_pending_age: Gauge::default(),
             stale_writes_rejected: Counter::default(),
             leases_rescued: Family::default(),
+            store_up: Gauge::default(),
+            broker_up: Gauge::default(),
             tickets_undecodable: Counter::default(),
             publishes_returned: Counter::default(),
             broker_reconnects: Counter::default(),
@@ -192,6 +198,16 @@ impl Metrics {
             "posthaste_leases_rescued",
             "Expired leases",
             self.leases_rescued.clone(),
+        );
+        registry.register(
+            "posthaste_store_up",
+            "Whether the store answered; if not, gauges of emails are of another time",
+            self.store_up.clone(),
+        );
+        registry.register(
+            "posthaste_broker_up",
+            "Whether the broker is well",
+            self.broker_up.clone(),
         );
         registry.register(
             "posthaste_tickets_undecodable",

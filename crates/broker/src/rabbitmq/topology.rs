@@ -89,7 +89,7 @@ pub(super) async fn declare(
         return Ok(());
     }
     let name = &spec.name;
-    let advice = "delete the queue, or accept existing queues as they are";
+    let advice = "delete the queue, or use it as it is with broker.existing_queues = \"accept\"";
     Err(DeclareError::Queue(format!(
         "RabbitMQ refuses the queue `{name}` ({refusal}): {advice}"
     )))

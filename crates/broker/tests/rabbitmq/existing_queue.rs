@@ -31,7 +31,7 @@ async fn a_queue_with_other_settings_is_named_and_others_work() {
     for part in [
         &*queues.send(),
         "inequivalent arg 'x-queue-type'",
-        "delete the queue, or accept existing queues as they are",
+        "delete the queue, or use it as it is with broker.existing_queues = \"accept\"",
         "emails are sent from the store meanwhile",
     ] {
         assert!(trouble.contains(part), "{trouble}");

@@ -40,7 +40,7 @@ pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow:
             .map_or("defaults".into(), |file| file.display().to_string())),
     );
     let settings = loaded.settings;
-    let store = match wiring::open_store(&settings, Opener::Command).await {
+    let store = match wiring::open_store(&settings, Opener::Visitor).await {
         Ok(store) => store,
         Err(error) => {
             tell("database", Err(format!("{error:#}")));

@@ -33,7 +33,7 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     };
     let (parts, registry) = wiring::engine_parts(&settings, roles).await?;
     let has_keys = !parts.store.keys().await?.is_empty();
-    let listener = listen(&settings, has_keys).await?;
+    let listener = listen(&settings, has_keys || !roles.api).await?;
     let address = listener.local_addr()?;
     if settings.smtp.url.is_empty() {
         refuse_to_swallow(&parts.store).await?;
@@ -100,9 +100,10 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     Ok(Exit::Ok)
 }
 
-async fn listen(settings: &Settings, has_keys: bool) -> anyhow::Result<TcpListener> {
+/// Whoever reaches an API without a key could send mail: `guarded` says that nobody can.
+async fn listen(settings: &Settings, guarded: bool) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::new(settings.server.host, settings.server.port);
-    if let Some(refusal) = posthaste_server::refuses_to_listen(address, has_keys) {
+    if let Some(refusal) = posthaste_server::refuses_to_listen(address, guarded) {
         return Err(UsageError(refusal).into());
     }
     TcpListener::bind(address).await.with_context(|| {

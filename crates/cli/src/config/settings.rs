@@ -193,11 +193,12 @@ impl Log {
         for word in self.level.split(',').filter(|word| !word.contains('=')) {
             word.trim().parse::<LevelFilter>().map_err(|_| invalid())?;
         }
-        // The AMQP library writes whole messages into its warnings; ours say what matters.
-        let quiet = if self.level.contains("lapin") {
+        // The AMQP library writes whole messages into its warnings, the pool repeats every error;
+        // ours say what matters.
+        let quiet = if self.level.contains("lapin") || self.level.contains("deadpool") {
             ""
         } else {
-            ",lapin=off"
+            ",lapin=off,deadpool=off"
         };
         EnvFilter::try_new(format!("{}{quiet}", self.level)).map_err(|_| invalid())
     }
@@ -312,6 +313,8 @@ impl Settings {
         self.rabbitmq_options(true)?;
         self.smtp_config()?;
         self.log.filter()?;
+        credentials_are_encoded("store.url (DATABASE_URL)", &self.store.url)?;
+        credentials_are_encoded("broker.url (RABBITMQ_URL)", &self.broker.url)?;
         if let Database::Postgres(url) = self.database()? {
             self.postgres_options(&url)
                 .check()
@@ -399,6 +402,19 @@ impl Settings {
     }
 }
 
+/// A character that ends a part of a URL must not stand in a password as it is: whatever follows
+/// would be taken for the host.
+fn credentials_are_encoded(place: &str, url: &str) -> Result<(), ConfigError> {
+    let (credentials, _) = url
+        .split_once("://")
+        .map_or(("", ""), |(_, rest)| split_credentials(rest));
+    if credentials.contains(['@', '/', '?', '#']) {
+        let message = "percent-encode these characters in user and password: @ as %40, / as %2F, ? as %3F, # as %23";
+        return Err(ConfigError::new(place, message));
+    }
+    Ok(())
+}
+
 /// A URL with its password replaced, wherever it stands.
 pub(crate) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -441,4 +457,31 @@ fn split_credentials(rest: &str) -> (&str, &str) {
 /// Whether a key of a query names a secret, also when written in a roundabout way.
 fn is_secret(key: &str) -> bool {
     key.contains('%') || key.to_lowercase().contains("pass")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_that_would_be_taken_for_a_host_is_refused() {
+        for url in [
+            "postgresql://u:hun@ter2@127.0.0.1/db",
+            "amqp://u:hun#ter2@127.0.0.1",
+            "postgresql://u:hun/ter2@127.0.0.1/db",
+            "postgresql://u:hun?ter2@127.0.0.1/db",
+        ] {
+            let error = credentials_are_encoded("url", url).unwrap_err().to_string();
+            assert!(error.contains("%40") && !error.contains("hun"), "{error}");
+        }
+        for url in [
+            "",
+            "sqlite:a@b/posthaste.db",
+            "postgresql://u:hun%40ter2@127.0.0.1/db?application_name=a@b",
+            "postgresql://127.0.0.1:5432/db?user=a@b",
+            "amqp://127.0.0.1",
+        ] {
+            credentials_are_encoded("url", url).unwrap();
+        }
+    }
 }

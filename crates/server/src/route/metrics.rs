@@ -53,11 +53,15 @@ pub(crate) async fn show(
     State(app): State<Arc<App>>,
     _caller: LocalOrReader,
 ) -> Result<Response, Problem> {
-    match app.operator.statistics().await {
+    let found = app.operator.statistics().await;
+    app.metrics.store_up.set(found.is_ok().into());
+    match found {
         Ok(found) => set_gauges(&app, &found),
         // What is counted in this process is worth seeing all the more.
         Err(error) => tracing::warn!(%error, "the gauges of emails could not be read"),
     }
+    let in_trouble = app.broker.as_ref().is_some_and(|b| b.trouble().is_some());
+    app.metrics.broker_up.set((!in_trouble).into());
     if let Some(broker) = &app.broker {
         app.metrics.set_broker(broker.counts());
     }

@@ -101,7 +101,8 @@ impl From<Trouble> for StoreError {
 /// The server's own words, or the causes one after the other: the library's summary leaves both out.
 fn described(error: &Error) -> String {
     if let Some(answer) = error.as_db_error() {
-        return format!("{} ({})", answer.message(), answer.code().code());
+        let hint = hint(answer.code());
+        return format!("{} ({}){hint}", answer.message(), answer.code().code());
     }
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -110,6 +111,23 @@ fn described(error: &Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// What to do next, where it is not obvious.
+fn hint(state: &SqlState) -> &'static str {
+    match *state {
+        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            ": check user and password in DATABASE_URL, and the server's pg_hba.conf"
+        }
+        SqlState::INVALID_CATALOG_NAME => ": create the database, or correct DATABASE_URL",
+        SqlState::INVALID_SCHEMA_NAME => {
+            ": create the schema that the search path in DATABASE_URL names"
+        }
+        SqlState::INSUFFICIENT_PRIVILEGE => {
+            ": grant the user this right, or run `posthaste migrate` as the owner first"
+        }
+        _ => "",
+    }
 }
 
 /// A value that could not be read back as what it was written.

@@ -1,7 +1,7 @@
 //! Brings a database to the present schema, one numbered file after the other.
 
 use posthaste_core::port::{StoreError, StoreResult};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, GenericClient};
 
 use super::error::store_error;
 
@@ -13,50 +13,64 @@ const MIGRATIONS: &[&str] = &[
 
 /// Applies what is missing. Several instances may start at the same time: the others wait.
 pub(super) async fn migrate(client: &mut Client) -> StoreResult<()> {
+    // Mostly there is nothing to do. Then it needs no rights to change the schema either.
+    if version(client).await? == Some(MIGRATIONS.len()) {
+        return Ok(());
+    }
     let transaction = client.transaction().await.map_err(store_error)?;
     // Until the end of the transaction, and only for this schema. Waiting for a migration of
     // another instance may take longer than a statement usually may.
+    let prepare = "SET LOCAL lock_timeout = 0;
+         SET LOCAL statement_timeout = 0;
+         SELECT pg_advisory_xact_lock(hashtextextended('posthaste migration ' || current_schema(), 0));
+         CREATE TABLE IF NOT EXISTS posthaste_migration (
+             version    integer     PRIMARY KEY,
+             applied_at timestamptz NOT NULL DEFAULT now()
+         )";
     transaction
-        .batch_execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
+        .batch_execute(prepare)
         .await
         .map_err(store_error)?;
-    transaction
-        .execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended('posthaste migration ' || current_schema(), 0))",
-            &[],
-        )
-        .await
-        .map_err(store_error)?;
-    let sql = "CREATE TABLE IF NOT EXISTS posthaste_migration (
-                   version    integer     PRIMARY KEY,
-                   applied_at timestamptz NOT NULL DEFAULT now()
-               )";
-    transaction.batch_execute(sql).await.map_err(store_error)?;
-    let seen: i32 = transaction
-        .query_one(
-            "SELECT coalesce(max(version), 0) FROM posthaste_migration",
-            &[],
-        )
-        .await
-        .map_err(store_error)?
-        .get(0);
-    let seen = usize::try_from(seen).unwrap_or(0);
+    let seen = version(&transaction).await?.unwrap_or(0);
     if seen > MIGRATIONS.len() {
         return Err(StoreError::Failed(format!(
             "the database has schema version {seen}, this program knows {}: start a newer posthaste",
             MIGRATIONS.len()
         )));
     }
-    for (version, sql) in (1..).zip(MIGRATIONS).skip(seen) {
+    for (version, sql) in (1_i32..).zip(MIGRATIONS).skip(seen) {
         transaction.batch_execute(sql).await.map_err(store_error)?;
-        let version: i32 = version;
+        let insert = "INSERT INTO posthaste_migration (version) VALUES ($1)";
         transaction
-            .execute(
-                "INSERT INTO posthaste_migration (version) VALUES ($1)",
-                &[&version],
-            )
+            .execute(insert, &[&version])
             .await
             .map_err(store_error)?;
     }
     transaction.commit().await.map_err(store_error)
+}
+
+/// Refuses a database that is not up to date, and changes nothing.
+pub(super) async fn check(client: &Client) -> StoreResult<()> {
+    match version(client).await? {
+        Some(seen) if seen == MIGRATIONS.len() => Ok(()),
+        seen => Err(StoreError::Failed(format!(
+            "its schema is {}; `posthaste migrate`, or starting the server, brings it up to date",
+            match seen {
+                None => "empty".to_owned(),
+                Some(seen) => format!("at version {seen} and not {}", MIGRATIONS.len()),
+            }
+        ))),
+    }
+}
+
+/// How many migrations the database has seen; `None` if there are no tables of ours.
+async fn version(client: &impl GenericClient) -> StoreResult<Option<usize>> {
+    let sql = "SELECT to_regclass('posthaste_migration') IS NOT NULL";
+    let row = client.query_one(sql, &[]).await.map_err(store_error)?;
+    if !row.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let sql = "SELECT coalesce(max(version), 0) FROM posthaste_migration";
+    let row = client.query_one(sql, &[]).await.map_err(store_error)?;
+    Ok(Some(usize::try_from(row.get::<_, i32>(0)).unwrap_or(0)))
 }

@@ -56,6 +56,8 @@ pub struct PostgresOptions {
     pub writers: usize,
     /// How long an operation may take before it is given up.
     pub deadline: Duration,
+    /// Whether the schema is brought up to date. If not, one that is not is refused.
+    pub migrates: bool,
     /// Whether this process waits for others' news. One that does not tells its own with each
     /// commit, because it may be gone a moment later.
     pub listens: bool,
@@ -73,6 +75,7 @@ impl PostgresOptions {
             connections: 8,
             writers: 2,
             deadline: Duration::from_secs(10),
+            migrates: true,
             listens: true,
             clock_offset: Arc::default(),
         }
@@ -108,12 +111,17 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects and brings the schema up to date. Several instances may do this at once.
+    /// Connects and, if so wished, brings the schema up to date. Several instances may do this at
+    /// once.
     pub async fn open(options: PostgresOptions) -> StoreResult<Self> {
         let connector = Connector::new(&options)?;
         let (mut client, _) = connector.connect_to_listen().await?;
         check_version(&client).await?;
-        migration::migrate(&mut client).await?;
+        if options.migrates {
+            migration::migrate(&mut client).await?;
+        } else {
+            migration::check(&client).await?;
+        }
         let row = client
             .query_one("SELECT posthaste_now(), current_schema()::text", &[])
             .await
