@@ -1,4 +1,4 @@
-//! HTTP in, SMTP out, on the embedded default.
+//! HTTP in, SMTP out: on the embedded default, or on what DATABASE_URL and RABBITMQ_URL name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
     );
     let rate = |time: Duration| (load.emails as f64 / time.as_secs_f64()).round();
     Ok(json!({
-        "what": "HTTP -> SQLite -> in-process queue -> SMTP sink",
+        "what": "HTTP -> posthaste -> SMTP sink",
         "emails": load.emails,
         "clients": load.clients,
         "connections": load.connections,

@@ -50,13 +50,13 @@ impl Bell {
         (!self.listens).then(|| (self.channel.clone(), self.us.clone()))
     }
 
-    /// Resolves when someone else rang.
+    /// Resolves when someone else rang. There is one ear in each process.
     pub(super) async fn heard(&self) {
         self.heard.notified().await;
     }
 
+    /// One who does not listen right now hears it when he does.
     fn pass_on(&self) {
-        self.heard.notify_waiters();
         self.heard.notify_one();
     }
 }
