@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use posthaste_sink::{Sink, SinkConfig};
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::rig::journal::progress_bar;
 use crate::server::Server;
 
 /// How much load.
@@ -45,7 +45,7 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
         ),
         ("POSTHASTE_SMTP__MESSAGES_PER_CONNECTION", "1000".to_owned()),
     ];
-    let server = Server::start(binary, &environment).await?;
+    let server = Server::start(binary, &[], &environment).await?;
     submit(&server.address, load, load.warm_up).await?;
     sink.wait_for(load.warm_up).await;
 
@@ -93,14 +93,6 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
         "peak_memory_mib": server.peak_memory_mib()?.round(),
         "copies_too_many": duplicates,
     }))
-}
-
-/// A bar that shows progress on a terminal and nothing otherwise.
-pub(crate) fn progress_bar(length: u64, what: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} ({per_sec})");
-    ProgressBar::new(length)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_message(what)
 }
 
 async fn submit(address: &str, load: &Load, emails: u64) -> anyhow::Result<()> {

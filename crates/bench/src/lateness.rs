@@ -10,7 +10,7 @@ use posthaste_sink::{Sink, SinkConfig};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::deliver::progress_bar;
+use crate::rig::journal::progress_bar;
 use crate::server::Server;
 
 /// How much load.
@@ -34,7 +34,7 @@ pub(crate) async fn run(binary: &Path, load: &Load) -> anyhow::Result<Value> {
         // A poll would show as steps of this size.
         ("RETRY_INTERVAL_SECONDS", "60".to_owned()),
     ];
-    let server = Server::start(binary, &environment).await?;
+    let server = Server::start(binary, &[], &environment).await?;
     let mut client = Client::connect(&server.address).await?;
     let emails: Vec<Value> = (0..load.retries)
         .map(|n| json!({"from": "bench@example.org", "to": format!("fail1+{n}@example.org"), "subject": "x", "text": "x"}))

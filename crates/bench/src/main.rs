@@ -2,10 +2,16 @@
 //!
 //! Machines are noisy: compare figures of one run with each other, never with another day's.
 
+mod amqp;
 mod client;
 mod cluster;
 mod deliver;
 mod lateness;
+mod messages;
+mod messages_chaos;
+mod processor;
+mod retry_message;
+mod rig;
 mod server;
 
 use std::io::Write as _;
@@ -44,6 +50,12 @@ enum Command {
     /// Many processes on PostgreSQL and RabbitMQ under load, killed and cut off all the time:
     /// nothing may be lost, nothing may be sent twice in silence
     Cluster(Box<cluster::Options>),
+    /// Failed messages of other services put back: how many in a second, how late, beside the
+    /// least that PostgreSQL and RabbitMQ need for it
+    Messages(Box<messages::Options>),
+    /// Failed messages of other services while processes and servers crash all the time: nothing
+    /// may be lost, nothing may be put back twice in silence
+    MessagesChaos(Box<messages_chaos::Options>),
 }
 
 #[tokio::main]
@@ -59,6 +71,18 @@ async fn main() -> anyhow::Result<ExitCode> {
         Command::Lateness(load) => lateness::run(&binary, &load).await?,
         Command::Cluster(options) => {
             let report = cluster::run(&binary, &options).await?;
+            let text = if json { report.json() } else { report.table() };
+            writeln!(std::io::stdout(), "{text}")?;
+            return Ok(report.exit_code());
+        }
+        Command::MessagesChaos(options) => {
+            let report = messages_chaos::run(&binary, &options).await?;
+            let text = if json { report.json() } else { report.table() };
+            writeln!(std::io::stdout(), "{text}")?;
+            return Ok(report.exit_code());
+        }
+        Command::Messages(options) => {
+            let report = messages::run(&binary, *options).await?;
             let text = if json { report.json() } else { report.table() };
             writeln!(std::io::stdout(), "{text}")?;
             return Ok(report.exit_code());

@@ -28,15 +28,17 @@ pub(crate) fn beside_this_program() -> anyhow::Result<PathBuf> {
 }
 
 impl Server {
-    /// Starts it with these environment variables and waits until it listens.
+    /// Starts it with these arguments and environment variables, and waits until it listens.
     pub(crate) async fn start(
         binary: &Path,
+        arguments: &[&str],
         environment: &[(&str, String)],
     ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut child = Command::new(binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder.path())
+            .args(arguments)
             .env("POSTHASTE_LOG__LEVEL", "warn")
             .envs(
                 environment
@@ -67,10 +69,20 @@ impl Server {
         })
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> anyhow::Result<u32> {
+        self.child.id().context("the server has ended")
+    }
+
+    /// Ends it without a warning.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
     /// The processor time it has used so far, in seconds. Less noisy than rates are.
     pub(crate) fn processor_seconds(&self) -> anyhow::Result<f64> {
         const TICKS_PER_SECOND: f64 = 100.0;
-        let id = self.child.id().context("the server has ended")?;
+        let id = self.id()?;
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
         // The name in parentheses may hold blanks; user and system time are the 12th and 13th
         // field after it.
@@ -87,17 +99,15 @@ impl Server {
 
     /// The most memory it ever had resident, in MiB.
     pub(crate) fn peak_memory_mib(&self) -> anyhow::Result<f64> {
-        let id = self.child.id().context("the server has ended")?;
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmHWM:"))
-            .context("no VmHWM")?;
-        let kib: f64 = line
-            .split_whitespace()
-            .nth(1)
-            .context("no VmHWM")?
-            .parse()?;
-        Ok(kib / 1024.0)
+        memory_mib(self.id()?, "VmHWM:")
     }
+}
+
+/// The memory of a process by the kernel's name for it, in MiB.
+pub(crate) fn memory_mib(id: u32, name: &str) -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = status.lines().find(|line| line.starts_with(name));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    let kib: f64 = kib.with_context(|| format!("no {name}"))?.parse()?;
+    Ok(kib / 1024.0)
 }

@@ -1,11 +1,13 @@
-//! Where tickets wait between acceptance and a sender.
+//! Where tickets wait between acceptance and a sender, and where failed messages of other services
+//! come in and go out.
 //!
-//! A broker is a hint: every ticket may be lost or doubled without harm. Brokers know nothing of
-//! stores or transports.
+//! For tickets a broker is a hint: each may be lost or doubled without harm. Messages are not: the
+//! store has them before they are acknowledged, and until they are confirmed. Brokers know nothing
+//! of stores or transports.
 
 pub mod in_process;
 mod priority_queues;
 pub mod rabbitmq;
 
 pub use in_process::InProcessBroker;
-pub use rabbitmq::{RabbitMqBroker, RabbitMqOptions};
+pub use rabbitmq::{RabbitMqBroker, RabbitMqMessages, RabbitMqOptions, RetryMessage};

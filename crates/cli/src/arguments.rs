@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Resolution;
+use posthaste_core::message::{MessageId, MessageStatus};
 use posthaste_core::status::Status;
 
 /// Takes emails, keeps them safe, and delivers each once.
@@ -53,6 +54,9 @@ pub(crate) enum Command {
     /// See and treat dead letters
     #[command(subcommand)]
     Dead(DeadCommand),
+    /// See and treat failed messages of other services
+    #[command(subcommand)]
+    Messages(MessagesCommand),
     /// Who did what
     Audit {
         /// At most this many entries
@@ -96,7 +100,7 @@ pub(crate) enum Role {
     Sender,
     /// Schedules, rescues, prunes
     Scheduler,
-    /// The message lane; it does nothing yet
+    /// Puts failed messages of other services back into their queues
     Messages,
 }
 
@@ -262,6 +266,37 @@ pub(crate) struct Which {
     /// All that are dead now
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MessagesCommand {
+    /// List messages, newest first
+    List {
+        /// Only in these states
+        #[arg(long, value_delimiter = ',')]
+        status: Vec<MessageStatus>,
+        /// Only of this queue
+        #[arg(long)]
+        queue: Option<String>,
+        /// At most this many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// Only those after this one: the number that the page before ended with
+        #[arg(long, value_name = "NUMBER")]
+        after: Option<i64>,
+    },
+    /// Show one message with its payload
+    Show { id: MessageId },
+    /// Put messages back into their queues now, with a fresh budget if that was spent
+    Retry {
+        #[arg(required = true)]
+        ids: Vec<MessageId>,
+    },
+    /// Give up on messages
+    Discard {
+        #[arg(required = true)]
+        ids: Vec<MessageId>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -24,6 +24,18 @@ pub(crate) enum Exit {
     TryLater = 75,
 }
 
+impl Exit {
+    /// How an action on so many things ended, of which some were refused and some not there.
+    pub(crate) const fn of_action(all: usize, refused: usize, missing: usize) -> Self {
+        match refused + missing {
+            0 => Self::Ok,
+            n if n < all => Self::PartlyDone,
+            _ if refused == 0 => Self::NotFound,
+            _ => Self::Failure,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

@@ -5,12 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use posthaste_broker::{InProcessBroker, RabbitMqBroker, RabbitMqOptions};
+use posthaste_broker::{InProcessBroker, RabbitMqBroker, RabbitMqMessages, RabbitMqOptions};
 use posthaste_core::classification::Classifier;
-use posthaste_core::port::{Actor, Broker, SharedStore, Transport};
+use posthaste_core::port::{
+    Actor, Broker, MessageBroker, NoTracer, SharedStore, Tracer, Transport,
+};
 use posthaste_engine::metrics::Source;
 use posthaste_engine::runtime::EngineParts;
-use posthaste_engine::{Access, EngineConfig, Intake, Metrics, Operator, Roles};
+use posthaste_engine::{
+    Access, EngineConfig, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Roles,
+};
 use posthaste_store::{PostgresStore, SqliteOptions, SqliteStore};
 use posthaste_transport::{CaptureTransport, SmtpTransport, Timeouts};
 use prometheus_client::registry::Registry;
@@ -74,6 +78,9 @@ pub(crate) async fn open_store(settings: &Settings, opener: Opener) -> anyhow::R
 /// Where tickets wait: in RabbitMQ if it is configured; otherwise in this process if nobody else
 /// can work on the database, and nowhere if others can: then senders claim from it.
 fn build_broker(settings: &Settings, roles: Roles) -> anyhow::Result<Option<Arc<dyn Broker>>> {
+    if !(roles.api || roles.sender || roles.scheduler) {
+        return Ok(None);
+    }
     if let Some(options) = settings.rabbitmq_options(roles.sender)? {
         return Ok(Some(Arc::new(RabbitMqBroker::start(options)?)));
     }
@@ -81,6 +88,39 @@ fn build_broker(settings: &Settings, roles: Roles) -> anyhow::Result<Option<Arc<
         Database::Sqlite(_) => Some(Arc::new(InProcessBroker::new(settings.broker.capacity))),
         Database::Postgres(_) => None,
     })
+}
+
+/// Where messages of other services come and go, if this process sees to them.
+fn build_message_broker(
+    settings: &Settings,
+    roles: Roles,
+) -> anyhow::Result<Option<Arc<dyn MessageBroker>>> {
+    let options = settings.rabbitmq_options(false)?.filter(|_| roles.messages);
+    Ok(match options {
+        Some(options) => Some(Arc::new(RabbitMqMessages::start(options)?)),
+        None => None,
+    })
+}
+
+/// Where the steps of emails and messages are recorded, if anywhere.
+fn build_tracer(settings: &Settings) -> anyhow::Result<Arc<dyn Tracer>> {
+    if settings.trace.endpoint.is_empty() {
+        return Ok(Arc::new(NoTracer));
+    }
+    #[cfg(feature = "otlp")]
+    {
+        let options = posthaste_trace::OtlpOptions {
+            endpoint: settings.trace.endpoint.clone(),
+            service_name: settings.service.name.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+            sample_ratio: settings.trace.sample_ratio,
+        };
+        let tracer = posthaste_trace::OtlpTracer::start(&options)
+            .context("trace.endpoint (OTEL_EXPORTER_OTLP_ENDPOINT)")?;
+        Ok(Arc::new(tracer))
+    }
+    #[cfg(not(feature = "otlp"))]
+    anyhow::bail!("trace.endpoint is set, but this program was built without the feature `otlp`")
 }
 
 /// Whether RabbitMQ can be reached, and has the queues we need.
@@ -140,6 +180,7 @@ pub(crate) async fn engine_parts(
     let transport = build_transport(settings, &store)?;
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::new(&mut registry, &[transport.name()]));
+    let message_metrics = Arc::new(MessageMetrics::new(&mut registry));
     let parts = EngineParts {
         store,
         broker: build_broker(settings, roles)?,
@@ -147,13 +188,19 @@ pub(crate) async fn engine_parts(
         policies: Arc::new(settings.policies()?),
         classifier: Classifier::new(settings.classification.rules.clone()),
         metrics,
+        message_broker: build_message_broker(settings, roles)?,
+        message_metrics,
+        tracer: build_tracer(settings)?,
     };
     Ok((parts, registry))
 }
 
 /// How the engine works.
-pub(crate) fn engine_config(settings: &Settings, roles: Roles) -> EngineConfig {
-    EngineConfig {
+pub(crate) fn engine_config(
+    settings: &Settings,
+    roles: Roles,
+) -> Result<EngineConfig, ConfigError> {
+    Ok(EngineConfig {
         roles,
         worker: worker_name(settings),
         connections: settings.sender.connections,
@@ -161,7 +208,8 @@ pub(crate) fn engine_config(settings: &Settings, roles: Roles) -> EngineConfig {
         retry_interval: settings.retry.interval.0,
         retention: settings.retention(),
         drain: settings.shutdown.drain.0,
-    }
+        messages: settings.message_config()?,
+    })
 }
 
 fn worker_name(settings: &Settings) -> String {
@@ -185,6 +233,8 @@ pub(crate) struct Desk {
     pub(crate) operator: Operator,
     /// Takes emails in.
     pub(crate) intake: Arc<Intake>,
+    /// What people see of messages and do to them.
+    pub(crate) messages: MessageDesk,
     /// Who may do what.
     pub(crate) access: Access,
     /// Who is at the terminal.
@@ -226,9 +276,10 @@ async fn desk(global: &Global, opener: Opener) -> anyhow::Result<Desk> {
         None,
         policies,
         None,
-        nobody,
+        Arc::clone(&nobody),
         Source::Cli,
     ));
+    let messages = MessageDesk::new(Arc::clone(&store), nobody);
     let access = Access::new(store);
     let user = ["USER", "LOGNAME"]
         .iter()
@@ -240,6 +291,7 @@ async fn desk(global: &Global, opener: Opener) -> anyhow::Result<Desk> {
     Ok(Desk {
         operator,
         intake,
+        messages,
         access,
         actor,
     })

@@ -13,6 +13,7 @@ pub mod email;
 pub mod failpoint;
 pub mod fingerprint;
 pub mod lifecycle;
+pub mod message;
 pub mod port;
 pub mod reply;
 pub mod retry_policy;

@@ -1,4 +1,4 @@
-//! The life of an email: accept, send, retry, rescue, prune, operate.
+//! The life of an email: accept, send, retry, rescue, prune, operate; and that of a message.
 //!
 //! The engine knows stores, brokers and transports only by their ports. The API, the dashboard
 //! and the command line act through [`operator`] and [`intake`], so each action has one path.
@@ -6,6 +6,7 @@
 pub mod access;
 pub mod announcer;
 pub mod intake;
+pub mod messages;
 pub mod metrics;
 pub mod operator;
 pub mod policy;
@@ -18,6 +19,7 @@ pub mod service;
 
 pub use access::{Access, Caller};
 pub use intake::{EmailRequest, FieldError, Intake};
+pub use messages::{MessageConfig, MessageDesk, MessageMetrics};
 pub use metrics::Metrics;
 pub use operator::Operator;
 pub use policy::Policies;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use posthaste_core::message::MessageStatus;
 use posthaste_core::port::BrokerCounts;
 use posthaste_core::status::{DeadReason, Outcome, Phase, Status};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -15,6 +16,13 @@ use prometheus_client::registry::Registry;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct StatusLabel {
     status: &'static str,
+}
+
+impl From<MessageStatus> for StatusLabel {
+    fn from(status: MessageStatus) -> Self {
+        let status = status.as_str();
+        Self { status }
+    }
 }
 
 /// One label called `source`.
@@ -112,7 +120,7 @@ const SECONDS: [f64; 16] = [
     300.0,
 ];
 
-fn seconds() -> Histogram {
+pub(crate) fn seconds() -> Histogram {
     Histogram::new(SECONDS)
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::classification::Classifier;
-use posthaste_core::port::{Broker, Retention, SharedStore, Transport};
+use posthaste_core::port::{Broker, MessageBroker, Retention, SharedStore, Tracer, Transport};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::announcer::Announcer;
+use crate::messages::{MessageConfig, MessageDesk, MessageLane, MessageMetrics};
 use crate::metrics::Source;
 use crate::pruner::Pruner;
 use crate::rescuer::Rescuer;
@@ -30,6 +31,8 @@ pub struct Roles {
     pub sender: bool,
     /// Schedules, rescues, announces, prunes.
     pub scheduler: bool,
+    /// Puts messages of other services back into their queues.
+    pub messages: bool,
 }
 
 impl Roles {
@@ -38,6 +41,7 @@ impl Roles {
         api: true,
         sender: true,
         scheduler: true,
+        messages: true,
     };
 }
 
@@ -58,6 +62,8 @@ pub struct EngineConfig {
     pub retention: Retention,
     /// How long a shutdown may take.
     pub drain: Duration,
+    /// How the message lane works.
+    pub messages: MessageConfig,
 }
 
 /// What the engine works with.
@@ -74,6 +80,12 @@ pub struct EngineParts {
     pub classifier: Classifier,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Where messages of other services come and go. Without it there is no message lane.
+    pub message_broker: Option<Arc<dyn MessageBroker>>,
+    /// What is counted of messages.
+    pub message_metrics: Arc<MessageMetrics>,
+    /// Records the steps of emails and messages.
+    pub tracer: Arc<dyn Tracer>,
 }
 
 /// The running services, and the ways in.
@@ -90,6 +102,12 @@ pub struct Engine {
     pub transport: Arc<dyn Transport>,
     /// Where tickets wait.
     pub broker: Option<Arc<dyn Broker>>,
+    /// What people see of messages and do to them.
+    pub message_desk: Arc<MessageDesk>,
+    /// What is counted of messages.
+    pub message_metrics: Arc<MessageMetrics>,
+    /// Where messages come and go, if this process sees to them.
+    pub message_broker: Option<Arc<dyn MessageBroker>>,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -105,8 +123,12 @@ impl Engine {
             policies,
             classifier,
             metrics,
+            message_broker,
+            message_metrics,
+            tracer,
         } = parts;
         let scheduler_wake = Arc::new(Notify::new());
+        let republisher_wake = Arc::new(Notify::new());
         let roles = config.roles;
         // Tickets that only this process can see are of use only if it sends: then it schedules,
         // too.
@@ -125,7 +147,8 @@ impl Engine {
             Some(Arc::clone(&metrics)),
             Arc::clone(&scheduler_wake),
             Source::Api,
-        );
+        )
+        .traced_by(Arc::clone(&tracer));
         let operator = Operator::new(
             Arc::clone(&store),
             Arc::clone(&policies),
@@ -138,6 +161,12 @@ impl Engine {
             metrics: Arc::clone(&metrics),
             transport: Arc::clone(&transport),
             broker: broker.clone(),
+            message_desk: Arc::new(MessageDesk::new(
+                Arc::clone(&store),
+                Arc::clone(&republisher_wake),
+            )),
+            message_metrics: Arc::clone(&message_metrics),
+            message_broker: message_broker.clone().filter(|_| roles.messages),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
@@ -152,7 +181,18 @@ impl Engine {
             );
             engine.spawn(scheduler, Arc::clone(&scheduler_wake));
         }
-        engine.watch(Arc::clone(&store), Arc::clone(&scheduler_wake));
+        let wakes = [Arc::clone(&scheduler_wake), Arc::clone(&republisher_wake)];
+        engine.watch(Arc::clone(&store), wakes);
+        if let Some(broker) = engine.message_broker.clone() {
+            let lane = MessageLane {
+                store: Arc::clone(&store),
+                broker,
+                metrics: message_metrics,
+                tracer: Arc::clone(&tracer),
+                config: config.messages,
+            };
+            lane.start(&republisher_wake, &engine.tasks, &engine.shutdown);
+        }
         if roles.scheduler {
             let rescuer = Rescuer::new(
                 Arc::clone(&store),
@@ -177,6 +217,7 @@ impl Engine {
                     classifier,
                     metrics,
                     scheduler: scheduler_wake,
+                    tracer,
                 },
                 SenderConfig {
                     worker: config.worker,
@@ -197,13 +238,13 @@ impl Engine {
             .spawn(service::run(Arc::new(service), wake, self.shutdown.clone()));
     }
 
-    /// Wakes whoever looks for emails that are due when another process changed something.
-    fn watch(&self, store: SharedStore, wake: Arc<Notify>) {
+    /// Wakes whoever looks for what is due when another process changed something.
+    fn watch(&self, store: SharedStore, wakes: [Arc<Notify>; 2]) {
         let shutdown = self.shutdown.clone();
         self.tasks.spawn(async move {
             loop {
                 tokio::select! {
-                    () = store.changed() => wake.notify_one(),
+                    () = store.changed() => wakes.iter().for_each(|wake| wake.notify_one()),
                     () = shutdown.cancelled() => return,
                 }
             }
@@ -222,6 +263,9 @@ impl Engine {
         // In vain if the broker hangs: then the emails are found in the store.
         let _ = tokio::time::timeout(LAST_TICKETS, self.intake.drain()).await;
         if let Some(broker) = &self.broker {
+            broker.close().await;
+        }
+        if let Some(broker) = &self.message_broker {
             broker.close().await;
         }
     }

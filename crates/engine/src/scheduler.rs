@@ -114,6 +114,7 @@ fn ticket_of(due: &Due, now: Timestamp) -> Ticket {
         message_key: due.message_key.clone(),
         priority: due.priority,
         queued_at: now,
+        traceparent: due.traceparent.clone(),
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_core::port::{Broker, Transport};
+use posthaste_core::port::{Broker, MessageBroker, Transport};
 use posthaste_engine::intake::LARGEST_MESSAGE_BYTES;
-use posthaste_engine::{Access, Intake, Metrics, Operator};
+use posthaste_engine::{Access, Intake, MessageDesk, MessageMetrics, Metrics, Operator};
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -66,6 +66,12 @@ pub struct ServerParts {
     pub transport: Arc<dyn Transport>,
     /// Where tickets wait, for `/readyz` and `/metrics`.
     pub broker: Option<Arc<dyn Broker>>,
+    /// What people see of messages and do to them.
+    pub message_desk: Arc<MessageDesk>,
+    /// What is counted of messages.
+    pub message_metrics: Arc<MessageMetrics>,
+    /// Where messages come and go, for `/readyz` and `/metrics`, if this process sees to them.
+    pub message_broker: Option<Arc<dyn MessageBroker>>,
     /// Whether there is more than health and metrics to see.
     pub serves_api: bool,
     /// What the server may use at most.
@@ -84,6 +90,9 @@ pub(crate) struct App {
     pub(crate) build_info: Registry,
     pub(crate) transport: TransportHealth,
     pub(crate) broker: Option<Arc<dyn Broker>>,
+    pub(crate) message_desk: Arc<MessageDesk>,
+    pub(crate) message_metrics: Arc<MessageMetrics>,
+    pub(crate) message_broker: Option<Arc<dyn MessageBroker>>,
     pub(crate) limits: Limits,
     /// Permits for requests under way.
     pub(crate) in_flight: Semaphore,
@@ -111,6 +120,9 @@ impl App {
             build_info: build_info(parts.version),
             transport: TransportHealth::new(parts.transport),
             broker: parts.broker,
+            message_desk: parts.message_desk,
+            message_metrics: parts.message_metrics,
+            message_broker: parts.message_broker,
             limits,
             in_flight: Semaphore::new(limits.in_flight_requests),
             body_kib: Arc::new(Semaphore::new(limits.all_bodies_bytes / 1024)),

@@ -1,13 +1,13 @@
 //! The HTTP face: API, dev inbox, metrics and health.
 //!
-//! It translates between HTTP and the engine, and decides nothing about emails itself. It
+//! It translates between HTTP and the engine, and decides nothing about emails and messages itself. It
 //! knows the engine and the core, never a store, broker or transport of its own.
 
 mod access;
 mod app;
 mod around;
 mod body;
-mod email_id;
+mod id;
 mod json;
 mod openapi;
 mod page;
@@ -24,7 +24,7 @@ use axum::http::{Method, Uri};
 use tokio_util::sync::CancellationToken;
 
 pub use self::app::{Limits, ServerParts};
-pub use self::body::EmailDetail;
+pub use self::body::{EmailDetail, MessageBody, MessageDetail};
 pub use self::openapi::openapi;
 pub use self::serve::serve;
 use crate::app::App;

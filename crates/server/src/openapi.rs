@@ -28,6 +28,7 @@ pub fn openapi() -> String {
     tags(
         (name = "emails", description = "Hand in emails, watch and withdraw them."),
         (name = "dead letters", description = "Emails that were given up."),
+        (name = "messages", description = "Failed messages of other services, on their way back into the queues they came from."),
         (name = "numbers", description = "Statistics, the audit log and metrics."),
         (name = "health", description = "For load balancers and supervisors."),
     )
@@ -54,14 +55,16 @@ impl Modify for BearerKey {
 
 /// Problems that every route can answer for which one may need a key.
 pub(crate) struct AccessProblems;
-/// Problems that routes with an email id can answer.
+/// Problems that routes with an id can answer.
 pub(crate) struct Problems;
 /// Problems that routes with a body can answer.
 pub(crate) struct BodyProblems;
 /// Problems that lists can answer.
 pub(crate) struct ListProblems;
-/// Problems that actions can answer.
+/// Problems that actions on emails can answer.
 pub(crate) struct ActionProblems;
+/// Problems that actions on messages can answer.
+pub(crate) struct MessageProblems;
 
 const ALWAYS: [Kind; 4] = [
     Kind::Unauthorized,
@@ -103,6 +106,12 @@ impl IntoResponses for ListProblems {
 impl IntoResponses for ActionProblems {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
         problems(&[Kind::NotFound, Kind::Conflict, Kind::Gone])
+    }
+}
+
+impl IntoResponses for MessageProblems {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        problems(&[Kind::NotFound, Kind::Conflict])
     }
 }
 

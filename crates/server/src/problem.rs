@@ -93,7 +93,7 @@ impl Kind {
             Self::Conflict => (
                 StatusCode::CONFLICT,
                 "/docs#problem-conflict",
-                "The state of the email does not allow it",
+                "The state does not allow it",
             ),
             Self::Gone => (
                 StatusCode::GONE,
@@ -210,6 +210,11 @@ impl Problem {
     /// There is no email of this id, or it is another owner's: the answer is the same.
     pub(crate) fn no_such_email() -> Self {
         Self::new(Kind::NotFound, "There is no email with this id.")
+    }
+
+    /// There is no message of this id.
+    pub(crate) fn no_such_message() -> Self {
+        Self::new(Kind::NotFound, "There is no message with this id.")
     }
 
     /// The status code.

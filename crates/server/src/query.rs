@@ -4,9 +4,10 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
+use posthaste_core::Timestamp;
 use posthaste_core::address::Mailbox;
-use posthaste_core::port::EmailFilter;
-use posthaste_core::{Timestamp, status::Status};
+use posthaste_core::port::{EmailFilter, MessageFilter};
+use posthaste_core::status::{Status, UnknownName};
 use posthaste_engine::FieldError;
 use posthaste_engine::operator::LONGEST_LIST;
 use utoipa::IntoParams;
@@ -48,6 +49,22 @@ pub(crate) struct ListParameters {
     after: Option<uuid::Uuid>,
 }
 
+/// What the list of messages can be asked for, for the description of the API.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code)]
+pub(crate) struct MessageParameters {
+    /// Only in this state: `pending`, `retried`, `failed` or `discarded`; may be given several
+    /// times or as `a,b`.
+    status: Option<String>,
+    /// Only of this queue.
+    queue: Option<String>,
+    /// At most this many, from 1 to 500; 50 if left out.
+    limit: Option<usize>,
+    /// What the page before gave as `next`.
+    after: Option<String>,
+}
+
 impl Parameters {
     /// The filter for a list of emails.
     pub(crate) fn email_filter(self, owner: Option<&str>) -> Result<EmailFilter, Problem> {
@@ -59,6 +76,25 @@ impl Parameters {
         let mut filter = self.filter(owner, false, true)?;
         filter.statuses = vec![Status::Dead];
         Ok(filter)
+    }
+
+    /// The filter for a list of messages.
+    pub(crate) fn message_filter(self) -> Result<MessageFilter, Problem> {
+        let mut filter = MessageFilter {
+            limit: DEFAULT_LIMIT,
+            ..MessageFilter::default()
+        };
+        let mut reading = Reading::default();
+        for (name, text) in self.given() {
+            match name {
+                "status" => reading.add(&mut filter.statuses, name, text),
+                "queue" => reading.set(&mut filter.queue, name, Ok(Some(text.to_owned()))),
+                "limit" => reading.set(&mut filter.limit, name, limit_of(text)),
+                "after" => reading.set(&mut filter.after, name, id_of(text).map(Some)),
+                other => reading.unknown(other, &["status", "queue", "limit", "after"]),
+            }
+        }
+        reading.finish(filter)
     }
 
     /// How many entries of a list are asked for, and nothing else.
@@ -97,12 +133,7 @@ impl Parameters {
         for (name, text) in self.given() {
             match name {
                 "status" if with_status => {
-                    for name in text.split(',').map(str::trim) {
-                        match name.parse() {
-                            Ok(status) => filter.statuses.push(status),
-                            Err(error) => reading.note("status", format!("{error}")),
-                        }
-                    }
+                    reading.add(&mut filter.statuses, name, text);
                 }
                 "template" => reading.set(&mut filter.template, name, Ok(Some(text.to_owned()))),
                 "to" => reading.set(&mut filter.to, name, Ok(Some(address_of(text)))),
@@ -171,6 +202,19 @@ impl<'a> Reading<'a> {
         match value {
             Ok(value) => *place = value,
             Err(message) => self.note(name, message),
+        }
+    }
+
+    /// Adds what is given as `a,b`, once or several times.
+    fn add<T>(&mut self, places: &mut Vec<T>, name: &str, text: &str)
+    where
+        T: FromStr<Err = UnknownName>,
+    {
+        for text in text.split(',').map(str::trim) {
+            match text.parse() {
+                Ok(value) => places.push(value),
+                Err(error) => self.note(name, error.to_string()),
+            }
         }
     }
 

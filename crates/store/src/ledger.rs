@@ -20,6 +20,7 @@ pub(crate) struct Facts {
     pub(crate) policy: PolicyChoice,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) erased: bool,
+    pub(crate) traceparent: Option<String>,
     /// Why the first recipient that was given up was given up, if one was.
     pub(crate) given_up: Option<DeadReason>,
 }
@@ -240,6 +241,7 @@ fn claim<L: Ledger>(
             attempt_count: state.attempt_count,
             token: applied.next.lease_token,
             due_at,
+            traceparent: facts.traceparent,
             exhausted: applied.next.dead_reason == Some(DeadReason::MaxAttemptsExceeded),
             expired: applied.next.dead_reason == Some(DeadReason::Expired),
         };

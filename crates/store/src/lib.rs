@@ -4,6 +4,7 @@
 //! know nothing of brokers, transports or HTTP.
 
 mod ledger;
+mod message;
 mod port;
 pub mod postgres;
 pub mod sqlite;

@@ -12,6 +12,9 @@ macro_rules! implement_ports {
         use posthaste_core::decision::Conclusion;
         use posthaste_core::email::{EmailId, EmailRecord, NewEmail};
         use posthaste_core::lifecycle::{Refusal, State};
+        use posthaste_core::message::{
+            Arrival, MessageAction, MessageId, MessagePolicy, MessageRecord,
+        };
         use posthaste_core::port::*;
 
         #[async_trait]
@@ -201,6 +204,66 @@ macro_rules! implement_ports {
                 untold: Vec<NoticeId>,
             ) -> StoreResult<()> {
                 self.settle_all_notices(told, untold).await
+            }
+        }
+
+        #[async_trait]
+        impl MessageStore for $store {
+            async fn schedule(
+                &self,
+                arrivals: Vec<Arrival>,
+                policy: &MessagePolicy,
+            ) -> StoreResult<Vec<Scheduled>> {
+                self.schedule_all(arrivals, policy).await
+            }
+
+            async fn claim_messages(
+                &self,
+                most: usize,
+                most_bytes: usize,
+                lease: Duration,
+            ) -> StoreResult<Vec<MessageRecord>> {
+                self.claim_due_messages(most, most_bytes, lease).await
+            }
+
+            async fn settle_messages(&self, settled: Vec<Settled>) -> StoreResult<Vec<bool>> {
+                self.settle_claims(settled).await
+            }
+
+            async fn next_message_due(&self) -> StoreResult<Option<Timestamp>> {
+                self.next_message_due_at().await
+            }
+
+            async fn act_on_messages(
+                &self,
+                ids: Vec<MessageId>,
+                action: MessageAction,
+                actor: &Actor,
+            ) -> StoreResult<Vec<MessageActed>> {
+                self.act_on_each(ids, action, actor).await
+            }
+
+            async fn find_message(&self, id: MessageId) -> StoreResult<Option<MessageRecord>> {
+                self.message_of(id).await
+            }
+
+            async fn list_messages(
+                &self,
+                filter: &MessageFilter,
+            ) -> StoreResult<Vec<MessageRecord>> {
+                self.newest_messages(filter).await
+            }
+
+            async fn message_statistics(&self) -> StoreResult<MessageStatistics> {
+                self.all_message_statistics().await
+            }
+
+            async fn prune_messages(
+                &self,
+                retention: MessageRetention,
+                most: usize,
+            ) -> StoreResult<u64> {
+                self.prune_old_messages(retention, most).await
             }
         }
     };

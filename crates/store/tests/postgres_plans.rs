@@ -1,8 +1,11 @@
-//! What sent emails cost those that wait: nothing, according to PostgreSQL itself.
+//! What sent emails and republished messages cost those that wait: nothing, according to PostgreSQL
+//! itself.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use posthaste_core::port::EmailStore as _;
+use posthaste_core::message::{Arrival, Failure, MessageId, MessagePolicy, Properties};
+use posthaste_core::port::{EmailStore as _, MessageStore as _};
+use posthaste_core::retry_policy::RetryPolicy;
 use posthaste_store::{PostgresOptions, PostgresStore};
 use posthaste_testkit::{Database, an_email};
 
@@ -26,50 +29,69 @@ fn nodes(plan: &serde_json::Value, found: &mut Vec<(String, String, String)>) {
     }
 }
 
+/// Where states are kept.
+const TABLES: [&str; 2] = ["email_log", "retry_queue"];
+
 fn sorts_states(plan: &serde_json::Value) -> bool {
     match plan {
         serde_json::Value::Object(node) => {
             let sorts = node.get("Node Type").is_some_and(|kind| kind == "Sort");
-            (sorts && plan.to_string().contains("\"email_log\"")) || node.values().any(sorts_states)
+            let of_states = |table: &&str| plan.to_string().contains(&format!("\"{table}\""));
+            (sorts && TABLES.iter().any(of_states)) || node.values().any(sorts_states)
         }
         serde_json::Value::Array(items) => items.iter().any(sorts_states),
         _ => false,
     }
 }
 
+/// As sessions are that claim and write.
+const BY_INDEX_ONLY: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off;
+     SET enable_hashjoin = off; SET enable_mergejoin = off";
+
+/// Prepares a query so that its plan does not depend on any values, and gives its name with nothing
+/// for each value.
+async fn prepare(beside: &tokio_postgres::Client, sql: &str) -> String {
+    beside
+        .batch_execute(&format!(
+            "DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE hot AS {sql}"
+        ))
+        .await
+        .unwrap();
+    let types = "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = 'hot'";
+    let types: Vec<String> = beside.query_one(types, &[]).await.unwrap().get(0);
+    if types.is_empty() {
+        return "hot".to_owned();
+    }
+    let values: Vec<_> = types.iter().map(|kind| format!("NULL::{kind}")).collect();
+    format!("hot({})", values.join(", "))
+}
+
 #[tokio::test]
-async fn no_hot_query_touches_sent_emails() {
+async fn no_hot_query_touches_what_is_over() {
     let database = Database::fresh().await;
     let options = PostgresOptions::new(database.url());
     let _store = PostgresStore::open(options).await.unwrap();
     let beside = database.beside().await;
     many_sent(&beside, 20_000).await;
+    many_messages(&beside, 20_000, "retried").await;
     let queries = PostgresStore::hot_queries();
-    assert!(queries.len() >= 10);
-    let small = ["email_log_waiting", "email_log_unqueued", "email_log_lease"];
+    assert!(queries.len() >= 14);
+    let small = [
+        "email_log_waiting",
+        "email_log_unqueued",
+        "email_log_lease",
+        "idx_retry_next_retry",
+    ];
     for sql in queries {
-        // Whatever the values are: the plan must not depend on them.
-        let parameters = (1..=9)
-            .take_while(|n| sql.contains(&format!("${n}")))
-            .count();
-        let values = ["100::bigint", "posthaste_now()"][..parameters].join(", ");
-        let name = "hot";
-        beside
-            .batch_execute(&format!(
-                "SET plan_cache_mode = force_generic_plan; PREPARE {name} AS {sql}"
-            ))
-            .await
-            .unwrap();
-        let execute = if parameters == 0 {
-            name.to_owned()
-        } else {
-            format!("{name}({values})")
-        };
+        let is_of_messages = !sql.contains("email_log");
+        if is_of_messages {
+            beside.batch_execute(BY_INDEX_ONLY).await.unwrap();
+        }
+        let execute = prepare(&beside, &sql).await;
         let plan = beside
             .query_one(&format!("EXPLAIN (FORMAT JSON) EXECUTE {execute}"), &[])
             .await
             .unwrap();
-        beside.batch_execute("DEALLOCATE hot").await.unwrap();
         let plan: serde_json::Value = plan.get(0);
         let mut found = Vec::new();
         nodes(&plan, &mut found);
@@ -77,14 +99,20 @@ async fn no_hot_query_touches_sent_emails() {
         assert!(!sorts_states(&plan), "{sql}: {plan:#}");
         let states: Vec<_> = found
             .iter()
-            .filter(|(_, table, _)| table == "email_log")
+            .filter(|(_, table, _)| TABLES.contains(&table.as_str()))
             .collect();
         assert!(!states.is_empty(), "{sql}: {plan:#}");
+        // What is written is found by its number, and not among all that wait.
+        let is_by_number = sql.contains("unnest");
         for (node, _, index) in &found {
             assert_ne!(node, "Seq Scan", "{sql}: {plan:#}");
-            let is_of_states = index.starts_with("email_log");
+            let is_of_states = index.starts_with("email_log")
+                || index.starts_with("retry_queue")
+                || index.starts_with("idx_retry");
+            let is_small = small.contains(&index.as_str()) && !is_by_number;
+            let is_a_key = is_of_messages && index == "retry_queue_pkey";
             assert!(
-                !is_of_states || small.contains(&index.as_str()),
+                !is_of_states || is_small || is_a_key,
                 "{sql}: reads {index}"
             );
         }
@@ -113,14 +141,37 @@ async fn many_sent(beside: &tokio_postgres::Client, count: i32) {
         .unwrap();
 }
 
+/// Inserts messages that were republished, or are due in a year.
+async fn many_messages(beside: &tokio_postgres::Client, count: i32, status: &str) {
+    beside
+        .batch_execute(&format!(
+            "INSERT INTO retry_queue (message_id, original_queue, properties, original_payload,
+                 created_at, status, token, retry_count, next_retry_at, finished_at, delivery)
+             SELECT gen_random_uuid(), 'billing', '{{}}', 'hi', posthaste_now(), '{status}', 1, 1,
+                 posthaste_now() + CASE '{status}' WHEN 'pending' THEN '1 year'::interval
+                     ELSE '-1 hour' END,
+                 CASE '{status}' WHEN 'pending' THEN NULL ELSE posthaste_now() END, ''
+             FROM generate_series(1, {count});
+             ANALYZE retry_queue;"
+        ))
+        .await
+        .unwrap();
+}
+
+/// The query that claims emails, or messages.
+fn claim_of(table: &str) -> String {
+    let is_claim = |sql: &String| sql.contains("SKIP LOCKED") && sql.contains(table);
+    PostgresStore::hot_queries()
+        .into_iter()
+        .find(is_claim)
+        .unwrap()
+}
+
 /// How many pages a claim of 500 reads, and how long it takes. Undone afterwards.
-async fn cost_of_a_claim(beside: &tokio_postgres::Client) -> (i64, f64) {
-    let claim = &PostgresStore::hot_queries()[0];
-    assert!(claim.contains("'failed'") && claim.contains("SKIP LOCKED"));
-    let explain = format!(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {}",
-        claim.replace("$1", "500")
-    );
+async fn cost_of_a_claim(beside: &tokio_postgres::Client, claim: &str) -> (i64, f64) {
+    let claim = claim.replace("$1", "500").replace("$2", "1000000");
+    let claim = claim.replace("$3", "30");
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {claim}");
     let mut costs = Vec::new();
     for _ in 0..15 {
         beside.batch_execute("BEGIN").await.unwrap();
@@ -139,12 +190,17 @@ async fn cost_of_a_claim(beside: &tokio_postgres::Client) -> (i64, f64) {
     )
 }
 
+/// How many rows that are over there are. By default 300,000; `POSTHASTE_TEST_SENT_ROWS=5000000`
+/// for more.
+fn rows_that_are_over() -> i32 {
+    std::env::var("POSTHASTE_TEST_SENT_ROWS").map_or(300_000, |rows| rows.parse().unwrap())
+}
+
 /// The cost of a claim with many sent emails against that with none, in pages, which no noise of
-/// the machine changes. By default with 300,000; `POSTHASTE_TEST_SENT_ROWS=5000000` for more.
+/// the machine changes.
 #[tokio::test]
 async fn claiming_costs_the_same_beside_many_sent_emails() {
-    let sent_rows: i32 =
-        std::env::var("POSTHASTE_TEST_SENT_ROWS").map_or(300_000, |rows| rows.parse().unwrap());
+    let sent_rows = rows_that_are_over();
     let database = Database::fresh().await;
     let store = PostgresStore::open(PostgresOptions::new(database.url()))
         .await
@@ -157,9 +213,10 @@ async fn claiming_costs_the_same_beside_many_sent_emails() {
     for sql in settle.split(';') {
         beside.batch_execute(sql).await.unwrap();
     }
-    let (pages, time) = cost_of_a_claim(&beside).await;
+    let claim = claim_of("'failed'");
+    let (pages, time) = cost_of_a_claim(&beside, &claim).await;
     many_sent(&beside, sent_rows).await;
-    let (pages_beside, time_beside) = cost_of_a_claim(&beside).await;
+    let (pages_beside, time_beside) = cost_of_a_claim(&beside, &claim).await;
     eprintln!(
         "a claim of 500: {pages} pages, {time:.2} ms with none; {pages_beside} pages, \
          {time_beside:.2} ms with {sent_rows} sent"
@@ -168,4 +225,57 @@ async fn claiming_costs_the_same_beside_many_sent_emails() {
         pages_beside * 2 <= pages * 3,
         "{pages} pages, then {pages_beside}"
     );
+}
+
+/// The same for messages, beside as many that are not due and as many that were republished.
+#[tokio::test]
+async fn claiming_costs_the_same_beside_many_other_messages() {
+    let others = rows_that_are_over() / 2;
+    let database = Database::fresh().await;
+    let store = PostgresStore::open(PostgresOptions::new(database.url()))
+        .await
+        .unwrap();
+    let policy = MessagePolicy {
+        retry: RetryPolicy::message(),
+        max_publish_failures: 1,
+    };
+    let due = (0..2_000).map(|_| exhausted()).collect();
+    store.schedule(due, &policy).await.unwrap();
+    let beside = database.beside().await;
+    beside.batch_execute(BY_INDEX_ONLY).await.unwrap();
+    let settle = "VACUUM ANALYZE retry_queue";
+    beside.batch_execute(settle).await.unwrap();
+    let claim = claim_of("UPDATE retry_queue");
+    let (pages, time) = cost_of_a_claim(&beside, &claim).await;
+    many_messages(&beside, others, "pending").await;
+    many_messages(&beside, others, "retried").await;
+    beside.batch_execute(settle).await.unwrap();
+    let (pages_beside, time_beside) = cost_of_a_claim(&beside, &claim).await;
+    eprintln!(
+        "a claim of 500 messages: {pages} pages, {time:.2} ms with none; {pages_beside} pages, \
+         {time_beside:.2} ms with {others} republished and {others} that are not due"
+    );
+    assert!(
+        pages_beside * 2 <= pages * 3,
+        "{pages} pages, then {pages_beside}"
+    );
+}
+
+/// The failure of a message that has no retries left: it is due at once.
+fn exhausted() -> Arrival {
+    Arrival {
+        failure: Failure {
+            message_id: MessageId(uuid::Uuid::now_v7()),
+            payload: "hi".into(),
+            original_queue: "billing".into(),
+            error_reason: "no answer".into(),
+            retry_count: 0,
+            max_retries: Some(0),
+            not_before: None,
+            properties: Properties::default(),
+        },
+        hash: [0; 32],
+        redelivered: false,
+        random: 0.0,
+    }
 }

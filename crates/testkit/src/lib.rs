@@ -6,6 +6,7 @@
 
 mod case;
 mod clock;
+mod collector;
 mod database;
 mod decision;
 mod email;
@@ -18,6 +19,7 @@ pub mod store_conformance;
 pub mod store_tampering;
 
 pub use clock::ManualClock;
+pub use collector::{CollectedSpan, Collector};
 pub use database::Database;
 pub use decision::{
     budgets, dead, dead_of, exhausted, sent, transient, unknown_hold, unknown_resend,

@@ -1,19 +1,23 @@
 //! RabbitMQ queues for one test, on the server that the scripts provide, and a program of
 //! someone else that uses them.
 
-use std::collections::BTreeMap;
+mod message;
+mod name;
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lapin::message::BasicGetMessage;
 use lapin::options::{
-    BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
-    QueueDeleteOptions, QueuePurgeOptions,
+    BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ConfirmSelectOptions,
+    QueueDeclareOptions, QueueDeleteOptions, QueuePurgeOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
+
+pub use self::message::Message;
 
 /// When to give up waiting for messages.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -26,36 +30,10 @@ pub struct Queues {
     prefix: String,
     queue_type: &'static str,
     has_retry_route: bool,
+    /// What was made here, whatever its name.
+    made: Mutex<BTreeSet<String>>,
     connection: OnceCell<Connection>,
     channel: OnceCell<Channel>,
-}
-
-/// A message that was taken from a queue.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Message {
-    /// Its bytes.
-    pub body: Vec<u8>,
-    /// Its `message_id`.
-    pub id: Option<String>,
-    /// Its headers that are text.
-    pub headers: BTreeMap<String, String>,
-    /// Its `expiration`.
-    pub expiration: Option<String>,
-    /// Its `content_type`.
-    pub content_type: Option<String>,
-    /// Whether it outlives a restart of the server.
-    pub is_persistent: bool,
-    /// Whether somebody had it before and did not acknowledge it.
-    pub is_redelivered: bool,
-}
-
-impl Message {
-    /// Its body, which must be JSON.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let text = String::from_utf8_lossy(&self.body);
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-    }
 }
 
 impl Queues {
@@ -74,6 +52,7 @@ impl Queues {
             prefix: format!("test.{}", uuid::Uuid::now_v7().simple()),
             queue_type: "classic",
             has_retry_route: false,
+            made: Mutex::default(),
             connection: OnceCell::new(),
             channel: OnceCell::new(),
         }
@@ -113,61 +92,23 @@ impl Queues {
             ("POSTHASTE_BROKER__SEND_QUEUE", self.send()),
             ("POSTHASTE_BROKER__RETRY_QUEUE", retry),
             ("POSTHASTE_BROKER__DEAD_QUEUE", self.dead()),
-            ("POSTHASTE_BROKER__REVIEW_QUEUE", self.review()),
+            ("RETRY_QUEUE", self.messages()),
+            ("MANUAL_REVIEW_QUEUE", self.review()),
         ]
     }
 
-    /// Tickets.
-    #[must_use]
-    pub fn send(&self) -> String {
-        format!("{}.send", self.prefix)
-    }
-
-    /// Tickets of high priority.
-    #[must_use]
-    pub fn high(&self) -> String {
-        format!("{}.high", self.send())
-    }
-
-    /// Tickets of low priority.
-    #[must_use]
-    pub fn low(&self) -> String {
-        format!("{}.low", self.send())
-    }
-
-    /// Tickets of retries, if they have a route of their own.
-    #[must_use]
-    pub fn retry(&self) -> String {
-        format!("{}.retry", self.prefix)
-    }
-
-    /// Notices of dead emails.
-    #[must_use]
-    pub fn dead(&self) -> String {
-        format!("{}.dead", self.prefix)
-    }
-
-    /// What could not be read.
-    #[must_use]
-    pub fn review(&self) -> String {
-        format!("{}.review", self.prefix)
-    }
-
-    /// Every queue that a process may have made.
-    fn all(&self) -> Vec<String> {
-        vec![
-            self.high(),
-            self.low(),
-            self.send(),
-            self.retry(),
-            self.dead(),
-            self.review(),
-        ]
+    fn made(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a queue as a process would find it.
     pub async fn declare(&self, queue: &str) {
-        let mut arguments = FieldTable::default();
+        self.declare_with(queue, FieldTable::default()).await;
+    }
+
+    /// Makes a queue with these arguments besides its type.
+    pub async fn declare_with(&self, queue: &str, mut arguments: FieldTable) {
+        self.made().insert(queue.to_owned());
         let queue_type = AMQPValue::LongString(self.queue_type.into());
         arguments.insert("x-queue-type".into(), queue_type);
         let options = QueueDeclareOptions {
@@ -184,11 +125,16 @@ impl Queues {
 
     /// Puts these bytes into a queue, as another program might, and waits until they are there.
     pub async fn publish(&self, queue: &str, body: &[u8]) {
+        let properties = BasicProperties::default();
+        self.publish_with(queue, body, properties).await;
+    }
+
+    /// Puts these bytes into a queue with what they say about themselves.
+    pub async fn publish_with(&self, queue: &str, body: &[u8], properties: BasicProperties) {
         let options = BasicPublishOptions {
             mandatory: true,
             ..BasicPublishOptions::default()
         };
-        let properties = BasicProperties::default();
         let publishing =
             self.channel()
                 .await
@@ -205,7 +151,7 @@ impl Queues {
     pub async fn take(&self, queue: &str) -> Option<Message> {
         let options = BasicGetOptions { no_ack: true };
         let taken = self.channel().await.basic_get(queue.into(), options).await;
-        taken.expect("a queue that is there").map(message_of)
+        taken.expect("a queue that is there").map(Message::from)
     }
 
     /// Takes so many messages for good, waiting for them.
@@ -228,15 +174,38 @@ impl Queues {
         messages
     }
 
+    /// Takes the first message and gives it back: whoever gets it next is told that it was
+    /// delivered before.
+    pub async fn redeliver(&self, queue: &str) {
+        let options = BasicGetOptions { no_ack: false };
+        let taken = self.channel().await.basic_get(queue.into(), options).await;
+        let taken = taken.expect("a queue that is there").expect("a message");
+        let options = BasicRejectOptions { requeue: true };
+        let rejected = taken.delivery.acker.reject(options).await;
+        assert!(rejected.expect("an open channel"), "it was settled before");
+    }
+
     /// How many messages wait in a queue for a consumer; 0 if it is not there.
     pub async fn count(&self, queue: &str) -> u32 {
         self.count_if_there(queue).await.unwrap_or(0)
     }
 
+    /// Whether a queue is there.
+    pub async fn is_there(&self, queue: &str) -> bool {
+        self.count_if_there(queue).await.is_some()
+    }
+
     async fn count_if_there(&self, queue: &str) -> Option<u32> {
         // A queue that is missing costs the channel its life.
         let connection = self.connection().await;
-        let channel = connection.create_channel().await.expect("a channel");
+        let channel = loop {
+            // The one that was lost before may still be in the way.
+            match connection.create_channel().await {
+                Ok(channel) => break channel,
+                Err(error) if error.is_amqp_soft_error() => sleep(INTERVAL).await,
+                Err(error) => panic!("no channel: {error}"),
+            }
+        };
         let options = QueueDeclareOptions {
             passive: true,
             ..QueueDeclareOptions::default()
@@ -330,24 +299,6 @@ async fn delete(channel: &Channel, queues: &[String]) {
     }
 }
 
-fn message_of(taken: BasicGetMessage) -> Message {
-    let properties = &taken.delivery.properties;
-    let headers = properties.headers().clone().unwrap_or_default();
-    let text = |(name, value): (&lapin::types::ShortString, &AMQPValue)| match value {
-        AMQPValue::LongString(text) => Some((name.to_string(), text.to_string())),
-        _ => None,
-    };
-    Message {
-        id: properties.message_id().as_ref().map(ToString::to_string),
-        expiration: properties.expiration().as_ref().map(ToString::to_string),
-        content_type: properties.content_type().as_ref().map(ToString::to_string),
-        is_persistent: *properties.delivery_mode() == Some(2),
-        is_redelivered: taken.delivery.redelivered,
-        headers: headers.inner().iter().filter_map(text).collect(),
-        body: taken.delivery.data,
-    }
-}
-
 impl Drop for Queues {
     fn drop(&mut self) {
         let (server, queues) = (self.server.clone(), self.all());
@@ -389,6 +340,8 @@ mod tests {
         assert_eq!(queues.purge(&send).await, 1);
         assert_eq!(queues.take(&send).await, None);
         queues.publish(&send, b"d").await;
+        queues.redeliver(&send).await;
+        assert!(queues.take(&send).await.unwrap().is_redelivered);
         queues.declare(&queues.low()).await;
         queues.wait_for_count(&queues.low(), 0).await;
         queues.delete(&queues.low()).await;

@@ -2,14 +2,12 @@
 //! the mail server counted.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use posthaste_sink::Report as SinkReport;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
 use super::ledger::Ledger;
-use super::member::Recipe;
 
 /// At most this many broken emails are told in full.
 const MOST_TOLD: usize = 20;
@@ -220,23 +218,6 @@ fn stored_in(row: &Row) -> anyhow::Result<Stored> {
         line: row.try_get(4)?,
         attempts: Vec::new(),
     })
-}
-
-/// Asks the binary itself. The answer is what it complains about, if anything.
-pub(super) async fn verify(recipe: &Recipe, ledger: &Path) -> anyhow::Result<Option<String>> {
-    let mut command = recipe.command();
-    command.arg("verify").arg("--ledger").arg(ledger);
-    let output = command.output().await?;
-    if output.status.success() {
-        return Ok(None);
-    }
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
-    Ok(Some(format!(
-        "posthaste verify: {}\n{}\n{}",
-        output.status,
-        text(&output.stdout),
-        text(&output.stderr)
-    )))
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::fleet::Fleet;
-use super::services::Services;
 use crate::client::Client;
+use crate::rig::fleet::Fleet;
+use crate::rig::services::Services;
 
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// States that something still has to happen to.

@@ -10,11 +10,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::fleet::Fleet;
-use super::journal::time;
 use super::ledger::{Ledger, Refusal};
 use super::options::Options;
 use crate::client::Client;
+use crate::rig::fleet::Fleet;
+use crate::rig::journal::time;
 
 /// When a request counts as unanswered. Longer than the server's own limit.
 const PATIENCE: Duration = Duration::from_secs(40);

@@ -8,16 +8,11 @@
 mod audit;
 mod drain;
 mod fault;
-mod fleet;
-mod journal;
 mod ledger;
 mod load;
-mod member;
 mod options;
-mod outage;
 mod queue;
 mod report;
-mod services;
 mod stage;
 mod witness;
 
@@ -27,30 +22,28 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use posthaste_sink::{Sink, SinkConfig};
-use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use self::options::Options;
 pub(crate) use self::report::Report;
 
 use self::audit::Audit;
-use self::fleet::Fleet;
-use self::journal::Journal;
 use self::ledger::Ledger;
-use self::member::Recipe;
-use self::outage::Outages;
 use self::queue::Queues;
-use self::services::Services;
 use self::stage::Stage;
 use self::witness::Witnesses;
+use crate::rig;
+use crate::rig::fleet::Fleet;
+use crate::rig::journal::Journal;
+use crate::rig::member::{Recipe, Role};
+use crate::rig::outage::Outages;
+use crate::rig::services::{Given, Services};
+
+/// What is shown while it runs.
+const SHOWN: [&str; 2] = ["accepted", "copies delivered"];
 
 /// Runs everything. Whatever was started is stopped in the end, also at Ctrl-C.
 pub(crate) async fn run(binary: &Path, options: &Options) -> anyhow::Result<Report> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        report = run_to_the_end(binary, options) => report,
-        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
-        _ = terminate.recv() => bail!("terminated"),
-    }
+    rig::unless_interrupted(run_to_the_end(binary, options)).await
 }
 
 /// Keeps the logs if something is wrong.
@@ -58,7 +51,7 @@ async fn run_to_the_end(binary: &Path, options: &Options) -> anyhow::Result<Repo
     let folder = tempfile::Builder::new()
         .prefix("posthaste-bench-")
         .tempdir()?;
-    let journal = Arc::new(Journal::new(options.emails));
+    let journal = Arc::new(Journal::new());
     journal.line(&format!("logs are in {}", folder.path().display()));
     let report = run_in(folder.path(), binary, options, &journal).await;
     journal.clear();
@@ -78,7 +71,12 @@ async fn run_in(
         .canonicalize()
         .with_context(|| format!("{} is not there", binary.display()))?;
     let run = format!("bench-{}", std::process::id());
-    let services = Services::start(options, folder, &run).await?;
+    let given = Given {
+        database_url: options.database_url.clone(),
+        rabbitmq_url: options.rabbitmq_url.clone(),
+        without_rabbitmq: options.without_rabbitmq,
+    };
+    let services = Services::start(&given, folder, &run).await?;
     journal.line(&format!("PostgreSQL is at {}", services.database_url));
     let sink = Sink::start(SinkConfig::default()).await?;
     let queues = Queues::of_run(&run);
@@ -88,7 +86,12 @@ async fn run_in(
         folder: folder.to_owned(),
     });
     let started = Instant::now();
-    let fleet = Fleet::start(options, Arc::clone(&recipe), Arc::clone(journal)).await?;
+    let roles = [
+        (Role::Api, options.apis),
+        (Role::Sender, options.senders),
+        (Role::Scheduler, options.schedulers),
+    ];
+    let fleet = Fleet::start(&roles, Arc::clone(&recipe), Arc::clone(journal)).await?;
     journal.line("all processes listen");
 
     let stage = Stage {
@@ -104,13 +107,13 @@ async fn run_in(
     let ledger = &stage.ledger;
     let played = tokio::select! {
         played = stage.play() => played?,
-        () = journal.show(|| (ledger.accepted(), sink.accepted())) => bail!("nothing is shown"),
+        () = journal.show(options.emails, SHOWN, || [ledger.accepted(), sink.accepted()]) => bail!("nothing is shown"),
     };
     let total_time = started.elapsed();
     journal.line("checking");
     let file = folder.join("ledger");
     std::fs::write(&file, ledger.text())?;
-    let verify = audit::verify(&recipe, &file).await?;
+    let verify = recipe.verify(Some(&file)).await?;
     let witnesses = Witnesses::of(&stage);
     fleet.stop().await;
     let audit = Audit::of(&services.database().await?, ledger, &sink.report()).await?;

@@ -3,6 +3,8 @@
 use clap::Args;
 use posthaste_core::duration::HumanDuration;
 
+use crate::messages::variable;
+
 /// How many processes, how much load, which faults.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -72,9 +74,4 @@ pub(crate) struct Options {
     /// A further variable of every process, such as POSTHASTE_RETRY__ON_UNKNOWN=hold
     #[arg(long = "env", value_parser = variable)]
     pub(super) variables: Vec<(String, String)>,
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::audit::Audit;
 use super::fault::Faults;
-use super::member::Role;
 use super::witness::Witnesses;
+use crate::rig::member::Role;
 
 /// Everything that a run found.
 pub(crate) struct Report {

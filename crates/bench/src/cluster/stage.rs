@@ -7,14 +7,14 @@ use anyhow::bail;
 use posthaste_sink::Sink;
 
 use super::fault::Faults;
-use super::fleet::Fleet;
-use super::journal::Journal;
 use super::ledger::Ledger;
 use super::options::Options;
-use super::outage::Outages;
 use super::queue::Queues;
-use super::services::Services;
 use super::{drain, load};
+use crate::rig::fleet::Fleet;
+use crate::rig::journal::Journal;
+use crate::rig::outage::Outages;
+use crate::rig::services::Services;
 
 /// Everyone who takes part.
 pub(super) struct Stage<'a> {

@@ -1,82 +1,48 @@
-//! Takes tickets from all queues, over a connection of its own.
+//! Takes from all queues of a lane, over a connection of its own.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::try_join_all;
 use lapin::Connection;
-use posthaste_core::status::Priority;
 use tokio::time::timeout;
 
 use super::connection::{Backoff, Ended, Link, SETUP_DEADLINE, Service, Stop, no_answer};
 use super::health::{Health, Role};
-use super::inbox::Inbox;
-use super::options::{Existing, RabbitMqOptions};
-use super::review::Review;
-use super::subscription::{Subscription, TicketLane};
-use super::topology::{DeclareError, QueueSpec, declare, said};
-
-/// A queue that is consumed.
-struct TicketQueue {
-    spec: QueueSpec,
-    priority: Priority,
-}
+use super::options::Existing;
+use super::subscription::{Intake, Source, Subscription};
+use super::topology::{DeclareError, declare, said};
 
 /// Fills the inbox.
-pub(super) struct Consumer {
-    queues: Vec<TicketQueue>,
-    existing: Existing,
-    prefetch: u16,
-    give_back_after: Duration,
-    health: Arc<Health>,
-    inbox: Arc<Inbox>,
-    review: Review,
+pub(super) struct Consumer<T> {
+    pub(super) sources: Vec<Source<T>>,
+    pub(super) existing: Existing,
+    pub(super) health: Arc<Health>,
+    pub(super) intake: Intake<T>,
 }
 
-impl Consumer {
-    pub(super) fn new(
-        options: &RabbitMqOptions,
-        health: Arc<Health>,
-        inbox: Arc<Inbox>,
-        review: Review,
-    ) -> Self {
-        let queue = |(name, priority)| TicketQueue {
-            spec: QueueSpec::new(name, options.queue_type),
-            priority,
-        };
-        Self {
-            queues: options.names.of_tickets().into_iter().map(queue).collect(),
-            existing: options.existing_queues,
-            prefetch: options.prefetch,
-            give_back_after: options.give_back_after,
-            health,
-            inbox,
-            review,
-        }
-    }
-
+impl<T: Send> Consumer<T> {
     /// Subscribes to a queue, which is declared if need be. None if only this queue fails.
     async fn subscribe(
         &self,
         connection: &Connection,
-        queue: &TicketQueue,
+        source: &Source<T>,
     ) -> Result<Option<Subscription>, String> {
         let subscribing = async {
-            declare(connection, &queue.spec, self.existing).await?;
-            let name = &queue.spec.name;
-            let subscription = Subscription::open(connection, name, self.prefetch).await;
+            declare(connection, &source.spec, self.existing).await?;
+            let subscription = Subscription::open(connection, source).await;
             subscription.map_err(|error| match error.is_amqp_soft_error() {
-                true => DeclareError::Queue(not_consumed(queue, &said(&error))),
+                true => DeclareError::Queue(not_consumed(source, &said(&error))),
                 false => DeclareError::Connection(error),
             })
         };
         match timeout(SETUP_DEADLINE, subscribing).await {
             Ok(Ok(subscription)) => {
-                self.health.queue_works(Role::Consumer, &queue.spec.name);
+                self.health.queue_works(Role::Consumer, &source.spec.name);
                 Ok(Some(subscription))
             }
             Ok(Err(DeclareError::Queue(trouble))) => {
-                self.trouble(queue, trouble);
+                self.trouble(source, trouble);
                 Ok(None)
             }
             Ok(Err(DeclareError::Connection(error))) => Err(error.to_string()),
@@ -89,18 +55,18 @@ impl Consumer {
         connection: &Connection,
     ) -> Result<Vec<Option<Subscription>>, String> {
         let mut subscriptions = Vec::new();
-        for queue in &self.queues {
-            subscriptions.push(self.subscribe(connection, queue).await?);
+        for source in &self.sources {
+            subscriptions.push(self.subscribe(connection, source).await?);
         }
         Ok(subscriptions)
     }
 
-    /// Takes tickets from one queue. A queue that fails is tried again without disturbing the
+    /// Takes from one queue. A queue that fails is tried again without disturbing the
     /// others. An error says why the connection is of no use any more.
     async fn consume(
         &self,
         connection: &Connection,
-        queue: &TicketQueue,
+        source: &Source<T>,
         mut subscription: Option<Subscription>,
         mut stop: Stop,
     ) -> Result<(), String> {
@@ -108,10 +74,11 @@ impl Consumer {
         loop {
             let began = Instant::now();
             if let Some(subscription) = subscription {
-                match subscription.serve(self.lane(queue), stop.clone()).await {
+                let serving = subscription.serve(source, &self.intake, stop.clone());
+                match serving.await {
                     Ended::Stopped => return Ok(()),
                     Ended::Lost(why) if !connection.status().connected() => return Err(why),
-                    Ended::Lost(why) => self.trouble(queue, not_consumed(queue, &why)),
+                    Ended::Lost(why) => self.trouble(source, not_consumed(source, &why)),
                 }
             }
             backoff.lasted(began.elapsed());
@@ -119,34 +86,22 @@ impl Consumer {
                 () = stop.wanted() => return Ok(()),
                 () = backoff.wait() => {}
             }
-            subscription = self.subscribe(connection, queue).await?;
+            subscription = self.subscribe(connection, source).await?;
         }
     }
 
-    fn lane<'a>(&'a self, queue: &'a TicketQueue) -> TicketLane<'a> {
-        TicketLane {
-            queue: &queue.spec.name,
-            priority: queue.priority,
-            give_back_after: self.give_back_after,
-            inbox: &self.inbox,
-            review: &self.review,
-        }
-    }
-
-    fn trouble(&self, queue: &TicketQueue, why: String) {
-        let name = &queue.spec.name;
+    fn trouble(&self, source: &Source<T>, why: String) {
+        let name = &source.spec.name;
         self.health.queue_trouble(Role::Consumer, name, why);
     }
 }
 
-fn not_consumed(queue: &TicketQueue, why: &str) -> String {
-    format!(
-        "RabbitMQ's queue `{}` is not consumed: {why}",
-        queue.spec.name
-    )
+fn not_consumed<T>(source: &Source<T>, why: &str) -> String {
+    let name = &source.spec.name;
+    format!("RabbitMQ's queue `{name}` is not consumed: {why}")
 }
 
-impl Service for Consumer {
+impl<T: Send> Service for Consumer<T> {
     const ROLE: Role = Role::Consumer;
 
     async fn serve(&self, link: Link, mut stop: Stop) -> Ended {
@@ -161,9 +116,9 @@ impl Service for Consumer {
             Err(why) => return Ended::Lost(why),
         };
         self.health.up(Role::Consumer);
-        let consuming = self.queues.iter().zip(subscriptions);
-        let consuming = consuming.map(|(queue, subscription)| {
-            self.consume(&link.connection, queue, subscription, stop.clone())
+        let consuming = self.sources.iter().zip(subscriptions);
+        let consuming = consuming.map(|(source, subscription)| {
+            self.consume(&link.connection, source, subscription, stop.clone())
         });
         let ended = tokio::select! {
             why = events.lost() => Ended::Lost(why),

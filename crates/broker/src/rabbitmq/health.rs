@@ -8,12 +8,40 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use posthaste_core::port::BrokerCounts;
 use tracing::{debug, error, info, warn};
 
+/// What the connections are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Tickets of our own emails.
+    Tickets,
+    /// Failed messages of other services.
+    Messages,
+}
+
+impl Purpose {
+    /// What happens while RabbitMQ is away.
+    const fn meanwhile(self) -> &'static str {
+        match self {
+            Self::Tickets => "emails are sent from the store meanwhile",
+            Self::Messages => "messages wait in the store meanwhile",
+        }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tickets => "tickets",
+            Self::Messages => "messages",
+        })
+    }
+}
+
 /// One of the two connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     /// Publishes, and may be blocked by an alarm.
     Publisher,
-    /// Takes tickets.
+    /// Takes deliveries.
     Consumer,
 }
 
@@ -44,8 +72,8 @@ struct State {
 }
 
 /// What is wrong right now, and what happened so far. Logs every change once.
-#[derive(Default)]
 pub(super) struct Health {
+    purpose: Purpose,
     state: Mutex<State>,
     undecodable: AtomicU64,
     returned: AtomicU64,
@@ -54,16 +82,25 @@ pub(super) struct Health {
 
 impl Health {
     /// Neither connection is up yet.
-    pub(super) fn new(roles: impl IntoIterator<Item = Role>) -> Self {
-        let health = Self::default();
-        for role in roles {
+    pub(super) fn new(purpose: Purpose, roles: impl IntoIterator<Item = Role>) -> Self {
+        let not_yet = |role| {
             let connection = Connection {
                 away: Some("not connected yet".into()),
                 ..Connection::default()
             };
-            health.state().connections.insert(role, connection);
+            (role, connection)
+        };
+        let state = State {
+            connections: roles.into_iter().map(not_yet).collect(),
+            ..State::default()
+        };
+        Self {
+            purpose,
+            state: Mutex::new(state),
+            undecodable: AtomicU64::default(),
+            returned: AtomicU64::default(),
+            reconnected: AtomicU64::default(),
         }
-        health
     }
 
     /// A connection is lost, or cannot be made.
@@ -77,10 +114,11 @@ impl Health {
         }
         state.queues.retain(|(of, _), _| *of != role);
         drop(state);
+        let lane = self.purpose;
         if was_told {
-            debug!(connection = %role, error = %why, "RabbitMQ is still away");
+            debug!(%lane, connection = %role, error = %why, "RabbitMQ is still away");
         } else {
-            warn!(connection = %role, error = %why, "RabbitMQ cannot be reached; trying for ever");
+            warn!(%lane, connection = %role, error = %why, "RabbitMQ cannot be reached; trying for ever");
         }
     }
 
@@ -92,19 +130,21 @@ impl Health {
         connection.is_told = false;
         let again = std::mem::replace(&mut connection.was_up, true);
         drop(state);
+        let lane = self.purpose;
         if again {
             self.reconnected.fetch_add(1, Ordering::Relaxed);
-            info!(connection = %role, "RabbitMQ connection is back");
+            info!(%lane, connection = %role, "RabbitMQ connection is back");
         } else {
-            info!(connection = %role, "RabbitMQ connection is up");
+            info!(%lane, connection = %role, "RabbitMQ connection is up");
         }
     }
 
     /// RabbitMQ takes no messages, or takes them again.
     pub(super) fn blocked(&self, reason: Option<String>) {
+        let lane = self.purpose;
         match &reason {
-            Some(reason) => warn!(%reason, "RabbitMQ takes no messages because of an alarm"),
-            None => info!("RabbitMQ takes messages again"),
+            Some(reason) => warn!(%lane, %reason, "RabbitMQ takes no messages because of an alarm"),
+            None => info!(%lane, "RabbitMQ takes messages again"),
         }
         self.state().blocked = reason;
     }
@@ -137,7 +177,7 @@ impl Health {
         of_role.map(|(_, queue)| queue.clone()).collect()
     }
 
-    /// A ticket that could not be read was put aside.
+    /// Something that could not be read was put aside.
     pub(super) fn count_undecodable(&self) {
         self.undecodable.fetch_add(1, Ordering::Relaxed);
     }
@@ -165,7 +205,7 @@ impl Health {
         let blocked = blocked.map(|why| format!("RabbitMQ takes no messages: {why}"));
         let queues: BTreeSet<_> = state.queues.values().cloned().collect();
         let troubles: Vec<_> = away.into_iter().chain(blocked).chain(queues).collect();
-        let meanwhile = "emails are sent from the store meanwhile";
+        let meanwhile = self.purpose.meanwhile();
         (!troubles.is_empty()).then(|| format!("{}; {meanwhile}", troubles.join("; ")))
     }
 

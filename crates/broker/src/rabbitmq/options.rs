@@ -37,7 +37,9 @@ pub struct QueueNames {
     pub retry: Option<String>,
     /// Notices of dead emails.
     pub dead: String,
-    /// Tickets that could not be read.
+    /// Failed messages of other services.
+    pub messages: String,
+    /// What needs people: messages that we gave up on, and whatever could not be read.
     pub review: String,
 }
 
@@ -47,6 +49,7 @@ impl Default for QueueNames {
             send: "email.dispatcher.send".into(),
             retry: None,
             dead: "email.dispatcher.dead".into(),
+            messages: "retry.scheduled".into(),
             review: "manual-review.pending".into(),
         }
     }
@@ -87,11 +90,11 @@ impl QueueNames {
         queues
     }
 
-    fn all(&self) -> Vec<String> {
+    /// Every queue of ours.
+    pub(super) fn all(&self) -> Vec<String> {
         let tickets = self.of_tickets().into_iter().map(|(name, _)| name);
-        tickets
-            .chain([self.dead.clone(), self.review.clone()])
-            .collect()
+        let others = [&self.dead, &self.messages, &self.review];
+        tickets.chain(others.into_iter().cloned()).collect()
     }
 }
 
@@ -106,6 +109,8 @@ pub struct RabbitMqOptions {
     pub names: QueueNames,
     /// How many unacknowledged tickets this process holds of each queue.
     pub prefetch: u16,
+    /// How many unacknowledged failures of other services' messages this process holds.
+    pub messages_prefetch: u16,
     /// How long a publish may wait for its confirm.
     pub publish_deadline: Duration,
     /// How often both sides prove that they are there; a silent connection is given up after
@@ -135,6 +140,7 @@ impl RabbitMqOptions {
             queue_type: QueueType::Classic,
             names: QueueNames::default(),
             prefetch: 200,
+            messages_prefetch: 1000,
             publish_deadline: Duration::from_secs(5),
             heartbeat_seconds: 10,
             dead_notice_ttl: Duration::from_hours(30 * 24),
@@ -160,6 +166,7 @@ impl RabbitMqOptions {
         self.validate_names()?;
         let zeros = [
             ("prefetch", self.prefetch == 0),
+            ("the prefetch of messages", self.messages_prefetch == 0),
             ("the publish deadline", self.publish_deadline.is_zero()),
             ("the heartbeat", self.heartbeat_seconds == 0),
             ("the life of dead notices", self.dead_notice_ttl.is_zero()),

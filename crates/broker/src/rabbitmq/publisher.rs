@@ -1,30 +1,30 @@
 //! Publishing, with a definite answer for every message.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures_util::TryStreamExt;
-use futures_util::stream::FuturesOrdered;
-use lapin::message::BasicReturnMessage;
-use lapin::options::BasicPublishOptions;
-use lapin::types::ShortString;
-use lapin::{BasicProperties, Error, PublisherConfirm};
-use posthaste_core::port::Published;
+use lapin::Error;
+use posthaste_core::port::Handed;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 
+use super::batch::Batch;
 use super::channel_pool::ChannelPool;
 use super::connection::{Ended, Events, Link, News, SETUP_DEADLINE, Service, Stop, no_answer};
 use super::health::{Health, Role};
+use super::message::Message;
 use super::options::{Existing, RabbitMqOptions};
-use super::topology::{QueueSpec, all_queues, declare_all};
+use super::topology::{QueueSpec, declare_all};
 
 /// How many messages may be unconfirmed at a time, over all callers.
-const WINDOW: usize = 1000;
+const WINDOW: usize = 2000;
 
 /// How many of them one caller may have.
 const LARGEST_CHUNK: usize = 500;
+
+/// How many bytes one caller sends before it waits for confirms. What is not sent when the
+/// deadline comes is known not to be there.
+const LARGEST_CHUNK_BYTES: usize = 4 << 20;
 
 /// How often a queue that cannot be used is tried again.
 const TROUBLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -32,60 +32,14 @@ const TROUBLE_INTERVAL: Duration = Duration::from_secs(5);
 /// How often it is said at most that publishing fails.
 const WARN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Persistent: survives a restart of the server.
-const PERSISTENT: u8 = 2;
-
-/// A queue and the id of a message in it.
-type MessageName = (ShortString, ShortString);
-
-/// One message on its way to a queue.
-pub(super) struct Message {
-    queue: ShortString,
-    id: ShortString,
-    body: Vec<u8>,
-    properties: BasicProperties,
-}
-
-impl Message {
-    pub(super) fn json(queue: &str, id: ShortString, body: Vec<u8>) -> Self {
-        let properties = BasicProperties::default().with_content_type("application/json".into());
-        Self::with_properties(queue, id, body, properties)
-    }
-
-    pub(super) fn with_properties(
-        queue: &str,
-        id: ShortString,
-        body: Vec<u8>,
-        properties: BasicProperties,
-    ) -> Self {
-        let properties = properties
-            .with_delivery_mode(PERSISTENT)
-            .with_message_id(id.clone());
-        Self {
-            queue: queue.into(),
-            id,
-            body,
-            properties,
-        }
-    }
-
-    /// Is dropped by the queue after this time, or after the longest that RabbitMQ knows.
-    pub(super) fn expiring(mut self, after: Duration) -> Self {
-        let milliseconds = after.as_millis().min(u128::from(u32::MAX));
-        let milliseconds = milliseconds.to_string().into();
-        self.properties = self.properties.with_expiration(milliseconds);
-        self
-    }
-}
-
 /// A connection that can publish.
 struct Session {
     link: Link,
     channels: ChannelPool,
     /// Whether RabbitMQ takes no messages because of an alarm.
     blocked: watch::Sender<bool>,
-    /// When a message was confirmed last.
-    confirmed_at: Mutex<Instant>,
+    /// When RabbitMQ answered a message last.
+    answered_at: Mutex<Instant>,
     /// Told when the connection is not to be trusted any more.
     silent: Notify,
 }
@@ -96,7 +50,7 @@ impl Session {
             link,
             channels: ChannelPool::new(),
             blocked: watch::Sender::new(false),
-            confirmed_at: Mutex::new(Instant::now()),
+            answered_at: Mutex::new(Instant::now()),
             silent: Notify::new(),
         }
     }
@@ -110,25 +64,13 @@ impl Session {
         let _ = self.blocked.subscribe().wait_for(|blocked| *blocked).await;
     }
 
-    /// Waits for all confirms. The answers are whether each was confirmed, and which messages
-    /// came back: those were confirmed too, because no queue was there to refuse them.
-    async fn await_confirms(
-        &self,
-        confirms: Vec<PublisherConfirm>,
-    ) -> Result<(Vec<bool>, BTreeSet<MessageName>), Error> {
-        let mut confirmed = Vec::with_capacity(confirms.len());
-        let mut returned = BTreeSet::new();
-        for confirm in confirms {
-            let confirmation = confirm.await?;
-            *self.confirmed_at() = Instant::now();
-            confirmed.push(confirmation.is_ack());
-            returned.extend(confirmation.take_message().map(|message| name_of(&message)));
-        }
-        Ok((confirmed, returned))
+    /// RabbitMQ answered just now.
+    fn answered(&self) {
+        *self.answered_at() = Instant::now();
     }
 
-    fn confirmed_at(&self) -> MutexGuard<'_, Instant> {
-        self.confirmed_at
+    fn answered_at(&self) -> MutexGuard<'_, Instant> {
+        self.answered_at
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,15 +84,19 @@ pub(super) struct Publisher {
     health: Arc<Health>,
     window: Semaphore,
     session: Mutex<Option<Arc<Session>>>,
-    /// Told when a message came back: a queue was deleted.
+    /// Told when a message came back: one of our queues was deleted.
     came_back: Notify,
     warned_at: Mutex<Option<Instant>>,
 }
 
 impl Publisher {
-    pub(super) fn new(options: &RabbitMqOptions, health: Arc<Health>) -> Self {
+    pub(super) fn new(
+        options: &RabbitMqOptions,
+        queues: Vec<QueueSpec>,
+        health: Arc<Health>,
+    ) -> Self {
         Self {
-            queues: all_queues(options),
+            queues,
             existing: options.existing_queues,
             deadline: options.publish_deadline,
             health,
@@ -161,50 +107,75 @@ impl Publisher {
         }
     }
 
+    /// Whether nothing can be published right now.
+    pub(super) fn is_away(&self) -> bool {
+        self.session().as_ref().is_none_or(|of| of.is_blocked())
+    }
+
     /// Publishes messages; the answers are in their order, and come within the deadline.
-    pub(super) async fn publish(&self, messages: Vec<Message>) -> Vec<Published> {
-        let mut answers = vec![Published::Refused; messages.len()];
+    pub(super) async fn publish(&self, messages: Vec<Message>) -> Vec<Handed> {
+        let mut batch = Batch::new(messages);
         let session = self.session().clone().filter(|of| !of.is_blocked());
         let Some(session) = session else {
-            return answers;
+            return batch.answers();
         };
         let began = Instant::now();
-        let publishing = self.publish_all(&session, &messages, &mut answers);
+        let publishing = self.publish_all(&session, &mut batch);
         let in_time = tokio::select! {
             in_time = timeout(self.deadline, publishing) => in_time.is_ok(),
             () = session.gets_blocked() => true,
         };
-        if !in_time && *session.confirmed_at() < began {
+        if batch.catch_up() {
+            session.answered();
+        }
+        if !in_time && *session.answered_at() < began {
             session.silent.notify_one();
         }
-        answers
+        self.look_after_returned(&batch);
+        batch.answers()
     }
 
-    /// Publishes in the order of the messages, a part of them at a time. Whatever is not
-    /// confirmed when this ends, or is given up, stays refused.
-    async fn publish_all(
-        &self,
-        session: &Session,
-        messages: &[Message],
-        answers: &mut [Published],
-    ) {
-        let unusable = self.health.queues_in_trouble(Role::Publisher);
-        let usable: Vec<_> = messages
-            .iter()
-            .zip(answers)
-            .filter(|(message, _)| !unusable.contains(message.queue.as_str()))
-            .collect();
-        let mut rest = usable.into_iter().peekable();
+    /// Publishes in the order of the messages, a part of them at a time, until all are confirmed
+    /// or this is given up.
+    async fn publish_all(&self, session: &Session, batch: &mut Batch) {
+        let mut rest = self.usable(session, batch).into_iter().peekable();
         while rest.peek().is_some() {
-            let chunk: Vec<_> = rest.by_ref().take(LARGEST_CHUNK).collect();
-            if let Err(error) = self.publish_chunk(session, chunk).await {
+            let mut chunk_bytes = 0;
+            let chunk = std::iter::from_fn(|| {
+                let next = rest.next_if(|_| chunk_bytes < LARGEST_CHUNK_BYTES)?;
+                chunk_bytes += batch.messages()[next].body.len();
+                Some(next)
+            });
+            let chunk: Vec<_> = chunk.take(LARGEST_CHUNK).collect();
+            if let Err(error) = self.publish_chunk(session, batch, &chunk).await {
                 self.warn(&error);
                 return;
             }
         }
     }
 
-    /// Says why, but not for each of thousands of tickets.
+    /// The messages that can be sent, by their index.
+    fn usable(&self, session: &Session, batch: &mut Batch) -> Vec<usize> {
+        let in_trouble = self.health.queues_in_trouble(Role::Publisher);
+        let frame_bytes = session.link.connection.configuration().frame_max();
+        let mut usable = Vec::with_capacity(batch.messages().len());
+        for index in 0..batch.messages().len() {
+            let message = &batch.messages()[index];
+            if in_trouble.contains(message.queue.as_str()) {
+                continue;
+            }
+            if message.fits(frame_bytes) {
+                usable.push(index);
+            } else {
+                let (queue, id) = (&message.queue, &message.id);
+                tracing::warn!(%queue, %id, frame_bytes, "the headers of a message are too large");
+                batch.refuse(index);
+            }
+        }
+        usable
+    }
+
+    /// Says why, but not for each of thousands of messages.
     fn warn(&self, error: &Error) {
         let mut warned_at = self
             .warned_at
@@ -212,46 +183,35 @@ impl Publisher {
             .unwrap_or_else(PoisonError::into_inner);
         if warned_at.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
             *warned_at = Some(Instant::now());
-            tracing::warn!(%error, "RabbitMQ does not take messages; the emails wait in the store");
+            tracing::warn!(%error, "RabbitMQ does not take messages; the work waits in the store");
         }
     }
 
-    async fn publish_chunk<'m>(
+    async fn publish_chunk(
         &self,
         session: &Session,
-        mut chunk: Vec<(&'m Message, &mut Published)>,
+        batch: &mut Batch,
+        chunk: &[usize],
     ) -> Result<(), Error> {
         // It is never closed; and if so, nothing would be published any more.
         let Ok(_permits) = self.window.acquire_many(chunk.len() as u32).await else {
             return Ok(());
         };
         let lease = session.channels.take(&session.link.connection).await?;
-        let options = BasicPublishOptions {
-            mandatory: true,
-            ..BasicPublishOptions::default()
-        };
-        let publish = |message: &'m Message| {
-            let (queue, properties) = (message.queue.clone(), message.properties.clone());
-            let body = message.body.as_slice();
-            let channel = &lease.channel;
-            channel.basic_publish("".into(), queue, options, body, properties)
-        };
-        let publishing = chunk.iter().map(|(message, _)| publish(message));
-        let publishing: FuturesOrdered<_> = publishing.collect();
-        let confirms: Vec<PublisherConfirm> = publishing.try_collect().await?;
-        let (confirmed, returned) = session.await_confirms(confirms).await?;
+        batch.send(&lease.channel, chunk).await?;
+        batch.settle(|| session.answered()).await?;
         lease.all_confirmed();
-        for ((message, answer), confirmed) in chunk.iter_mut().zip(confirmed) {
-            let key = (message.queue.clone(), message.id.clone());
-            if confirmed && !returned.contains(&key) {
-                **answer = Published::Confirmed;
-            }
-        }
-        if !returned.is_empty() {
-            self.health.count_returned(returned.len());
+        Ok(())
+    }
+
+    /// Counts what came back. If a queue of ours is gone, it is to be declared again; that a
+    /// queue of others is gone is their affair.
+    fn look_after_returned(&self, batch: &Batch) {
+        self.health.count_returned(batch.returned());
+        let is_ours = |queue: &str| self.queues.iter().any(|spec| spec.name == queue);
+        if batch.missing_queues().any(is_ours) {
             self.came_back.notify_one();
         }
-        Ok(())
     }
 
     fn session(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
@@ -311,11 +271,6 @@ impl Publisher {
     }
 }
 
-fn name_of(message: &BasicReturnMessage) -> MessageName {
-    let id = message.properties.message_id().clone();
-    (message.routing_key.clone(), id.unwrap_or_default())
-}
-
 impl Service for Publisher {
     const ROLE: Role = Role::Publisher;
 
@@ -338,6 +293,10 @@ impl Service for Publisher {
             why = self.keep_queues(&session) => Ended::Lost(why),
             () = session.silent.notified() => Ended::Lost("messages are not confirmed".into()),
         };
+        if let Ended::Lost(why) = &ended {
+            // First the reason, here too.
+            self.health.away(Role::Publisher, why.clone());
+        }
         *self.session() = None;
         session.link.close().await;
         ended

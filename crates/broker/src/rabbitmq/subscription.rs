@@ -1,6 +1,7 @@
-//! One consumer on one queue of tickets, on a channel of its own.
+//! One consumer on one queue, on a channel of its own.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -14,15 +15,39 @@ use posthaste_core::status::Priority;
 use tokio::sync::mpsc;
 
 use super::connection::{Ended, Stop};
-use super::inbox::{Inbox, Lane, Settlement};
+use super::inbox::{Inbox, Place, Settlement};
+use super::incoming::Incoming;
 use super::ledger::Ledger;
 use super::review::Review;
-use super::ticket_body::decode_ticket;
+use super::topology::QueueSpec;
 
 /// How many settlements are taken together.
 const MOST_SETTLEMENTS: usize = 1000;
 
-/// A ticket that cannot be read, while it is put aside: its tag, and whether it is safe.
+/// Reads what came from a queue, or says why it cannot.
+pub(super) type Decode<T> = Box<dyn Fn(&Incoming) -> Result<T, String> + Send + Sync>;
+
+/// A queue that is consumed.
+pub(super) struct Source<T> {
+    pub(super) spec: QueueSpec,
+    /// How many deliveries may be open at a time.
+    pub(super) prefetch: u16,
+    /// How urgent is what comes from here.
+    pub(super) priority: Priority,
+    pub(super) decode: Decode<T>,
+}
+
+/// Where deliveries go.
+pub(super) struct Intake<T> {
+    /// To whoever works.
+    pub(super) inbox: Arc<Inbox<T>>,
+    /// To people.
+    pub(super) review: Review,
+    /// Back, after so long without a taker.
+    pub(super) give_back_after: Duration,
+}
+
+/// What cannot be read, while it is put aside: its tag, and whether it is safe.
 type PuttingAside<'a> = Pin<Box<dyn Future<Output = (u64, bool)> + Send + 'a>>;
 
 /// A consumer that RabbitMQ has confirmed.
@@ -33,40 +58,45 @@ pub(super) struct Subscription {
 
 impl Subscription {
     /// Subscribes to a queue that is there.
-    pub(super) async fn open(
+    pub(super) async fn open<T>(
         connection: &Connection,
-        queue: &str,
-        prefetch: u16,
+        source: &Source<T>,
     ) -> Result<Self, Error> {
         let channel = connection.create_channel().await?;
         channel
-            .basic_qos(prefetch, BasicQosOptions::default())
+            .basic_qos(source.prefetch, BasicQosOptions::default())
             .await?;
+        let queue = source.spec.name.as_str().into();
         let options = BasicConsumeOptions::default();
-        let consumer =
-            channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
+        let consumer = channel.basic_consume(queue, "".into(), options, FieldTable::default());
         Ok(Self {
             consumer: consumer.await?,
             channel,
         })
     }
 
-    /// Takes tickets until the channel is lost or no longer wanted. What is then still open goes
-    /// back to the queue with the channel.
-    pub(super) async fn serve(self, lane: TicketLane<'_>, mut stop: Stop) -> Ended {
+    /// Takes deliveries until the channel is lost or no longer wanted. What is then still open
+    /// goes back to the queue with the channel.
+    pub(super) async fn serve<T: Send>(
+        self,
+        source: &Source<T>,
+        intake: &Intake<T>,
+        mut stop: Stop,
+    ) -> Ended {
         let Self {
             channel,
             mut consumer,
         } = self;
-        let (place, mut settlements) = lane.inbox.open_lane();
+        let (place, mut settlements) = intake.inbox.open_place();
         let mut desk = Desk {
-            lane,
+            source,
+            intake,
             place,
             channel,
             ledger: Ledger::default(),
             aside: FuturesUnordered::new(),
         };
-        let pace = (desk.lane.give_back_after / 4).max(Duration::from_millis(1));
+        let pace = (intake.give_back_after / 4).max(Duration::from_millis(1));
         let mut look = tokio::time::interval(pace);
         let mut settled = Vec::new();
         loop {
@@ -97,41 +127,34 @@ impl Subscription {
     }
 }
 
-/// What a subscription needs to know.
-#[derive(Clone, Copy)]
-pub(super) struct TicketLane<'a> {
-    pub(super) queue: &'a str,
-    pub(super) priority: Priority,
-    pub(super) give_back_after: Duration,
-    pub(super) inbox: &'a Inbox,
-    pub(super) review: &'a Review,
-}
-
 /// The deliveries of one channel, and all that is done with them.
-struct Desk<'a> {
-    lane: TicketLane<'a>,
-    place: Lane<'a>,
+struct Desk<'a, T> {
+    source: &'a Source<T>,
+    intake: &'a Intake<T>,
+    place: Place<'a, T>,
     channel: Channel,
     ledger: Ledger,
     /// As many as the prefetch allows.
     aside: FuturesUnordered<PuttingAside<'a>>,
 }
 
-impl Desk<'_> {
+impl<T> Desk<'_, T> {
     fn take_in(&mut self, delivery: Delivery) {
         let tag = delivery.delivery_tag;
         self.ledger.open(tag);
-        match decode_ticket(&delivery.data, self.lane.priority) {
-            Ok(ticket) => self.place.put(ticket, tag),
-            Err(error) => {
-                let TicketLane { review, queue, .. } = self.lane;
-                let putting = async move { (tag, review.keep(delivery, queue, error).await) };
+        let incoming = Incoming::from(delivery);
+        let (source, review) = (self.source, &self.intake.review);
+        match (source.decode)(&incoming) {
+            Ok(item) => self.place.put(source.priority, item, tag),
+            Err(reason) => {
+                let queue = &source.spec.name;
+                let putting = async move { (tag, review.keep(incoming, queue, &reason).await) };
                 self.aside.push(Box::pin(putting));
             }
         }
     }
 
-    /// A ticket that cannot be read is forgotten here once it is safe elsewhere.
+    /// What cannot be read is forgotten here once it is safe elsewhere.
     async fn put_aside(&mut self, tag: u64, is_safe: bool) -> Result<(), Error> {
         if is_safe {
             self.acknowledge(&[tag]).await
@@ -176,7 +199,7 @@ impl Desk<'_> {
     /// Another process may have time for what nobody here takes; and RabbitMQ closes a channel
     /// that holds a delivery for too long.
     async fn give_back_old(&mut self) -> Result<(), Error> {
-        let old = self.place.take_older(self.lane.give_back_after);
+        let old = self.place.take_older(self.intake.give_back_after);
         self.give_back(&old).await
     }
 

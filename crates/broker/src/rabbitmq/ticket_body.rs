@@ -64,6 +64,8 @@ pub(super) fn decode_ticket(body: &[u8], priority: Priority) -> Result<Ticket, T
             .into(),
         priority,
         queued_at: queued_at.unwrap_or_else(Timestamp::now),
+        // The store knows it.
+        traceparent: None,
     })
 }
 
@@ -94,6 +96,7 @@ mod tests {
             message_key: "a \"key\" ü\u{1f4e7}".into(),
             priority: Priority::Low,
             queued_at: "2100-01-01T00:00:00.123456789Z".parse().unwrap(),
+            traceparent: None,
         };
         let decoded = decode_ticket(&encode_ticket(&ticket), Priority::Low);
         assert_eq!(decoded, Ok(ticket));

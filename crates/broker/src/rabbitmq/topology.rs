@@ -7,8 +7,8 @@ use lapin::{Connection, Error, ErrorKind};
 use super::health::{Health, Role};
 use super::options::{Existing, QueueType, RabbitMqOptions};
 
-/// How often a quorum queue delivers a message before it drops it. As good as never: that a
-/// ticket was given back, or its connection cut, says nothing against it. Said explicitly because
+/// How often a quorum queue delivers a message before it drops it. As good as never: that it was
+/// given back, or its connection cut, says nothing against it. Said explicitly because
 /// newer servers have a low limit of their own, and older ones know no word for "never".
 const DELIVERY_LIMIT: i32 = 1_000_000;
 
@@ -52,14 +52,21 @@ fn text(text: &str) -> AMQPValue {
     AMQPValue::LongString(text.into())
 }
 
-/// Every queue we use.
-pub(super) fn all_queues(options: &RabbitMqOptions) -> Vec<QueueSpec> {
+/// Every queue that tickets need.
+pub(super) fn queues_of_tickets(options: &RabbitMqOptions) -> Vec<QueueSpec> {
     let names = &options.names;
     let spec = |name| QueueSpec::new(name, options.queue_type);
     let tickets = names.of_tickets().into_iter().map(|(name, _)| spec(name));
     let dead = spec(names.dead.clone()).with_limit(options.dead_notice_limit);
     let review = spec(names.review.clone());
     tickets.chain([dead, review]).collect()
+}
+
+/// Every queue of ours that messages of other services need.
+pub(super) fn queues_of_messages(options: &RabbitMqOptions) -> Vec<QueueSpec> {
+    let names = [&options.names.messages, &options.names.review];
+    let spec = |name: &String| QueueSpec::new(name.clone(), options.queue_type);
+    names.into_iter().map(spec).collect()
 }
 
 /// Why a queue is not there.

@@ -5,10 +5,15 @@
 mod alarm;
 mod dead_notice;
 mod existing_queue;
+mod failed_message;
 mod foreign_ticket;
 mod lost_connection;
+mod lost_message_connection;
 mod lost_queue;
+mod message_lane;
 mod node;
 mod publishing;
+mod republishing;
 mod server;
 mod settling;
+mod unreadable_message;

@@ -29,6 +29,7 @@ pub(crate) fn options_for(queues: &Queues) -> RabbitMqOptions {
             send: queues.send(),
             retry: Some(queues.retry()),
             dead: queues.dead(),
+            messages: queues.messages(),
             review: queues.review(),
         },
         queue_type: QueueType::Classic,

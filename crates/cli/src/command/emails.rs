@@ -112,12 +112,7 @@ pub(crate) async fn act(
             missing += usize::from(*acted == Acted::NotFound);
         }
     }
-    Ok(match failed + missing {
-        0 => Exit::Ok,
-        n if n < ids.len() => Exit::PartlyDone,
-        _ if failed == 0 => Exit::NotFound,
-        _ => Exit::Failure,
-    })
+    Ok(Exit::of_action(ids.len(), failed, missing))
 }
 
 fn tell(global: &Global, id: EmailId, action: Action, acted: &Acted) {

@@ -7,6 +7,7 @@ mod dead;
 mod doctor;
 mod emails;
 mod keys;
+mod messages;
 mod migrate;
 mod send;
 mod serve;
@@ -27,6 +28,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Send(arguments) => send::run(&global, arguments).await,
         Command::Emails(command) => emails::run(&global, command).await,
         Command::Dead(command) => dead::run(&global, command).await,
+        Command::Messages(command) => messages::run(&global, command).await,
         Command::Audit { limit } => audit::run(&global, limit).await,
         Command::Keys(command) => keys::run(&global, command).await,
         Command::Sink(arguments) => sink::run(&global, arguments).await,

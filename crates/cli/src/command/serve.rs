@@ -23,6 +23,10 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     let settings = wiring::load_config(global, arguments.listen)?.settings;
     logging::start(&settings)?;
     let roles = roles_of(&arguments.roles);
+    if arguments.roles.contains(&Role::Messages) && settings.broker.url.is_empty() {
+        let message = "the role `messages` needs RabbitMQ: set RABBITMQ_URL";
+        return Err(UsageError(message.to_owned()).into());
+    }
     let database = settings.database()?;
     let _lock = match &database {
         Database::Sqlite(path) => {
@@ -35,7 +39,7 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     let has_keys = !parts.store.keys().await?.is_empty();
     let listener = listen(&settings, has_keys || !roles.api).await?;
     let address = listener.local_addr()?;
-    if settings.smtp.url.is_empty() {
+    if settings.smtp.url.is_empty() && roles.sender {
         refuse_to_swallow(&parts.store).await?;
     }
     if roles != Roles::ALL && matches!(database, Database::Sqlite(_)) {
@@ -45,7 +49,8 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
         );
     }
     let ended = ended_by_signal();
-    let engine = Engine::start(parts, wiring::engine_config(&settings, roles));
+    let tracer = Arc::clone(&parts.tracer);
+    let engine = Engine::start(parts, wiring::engine_config(&settings, roles)?);
     tracing::info!(service = settings.service.name, %address, transport = engine.transport.name(), "serving");
     welcome(
         &settings,
@@ -67,6 +72,9 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
             registry: Arc::new(registry),
             transport: Arc::clone(&engine.transport),
             broker: engine.broker.clone(),
+            message_desk: Arc::clone(&engine.message_desk),
+            message_metrics: Arc::clone(&engine.message_metrics),
+            message_broker: engine.message_broker.clone(),
             serves_api: roles.api,
             limits: Limits {
                 in_flight_requests: settings.server.max_in_flight,
@@ -87,6 +95,8 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
             engine.stop()
         );
         engine.close().await;
+        // In vain if the collector does not answer in time.
+        let _ = tokio::task::spawn_blocking(move || tracer.stop()).await;
         stopped
     };
     let stopped = tokio::select! {
@@ -160,6 +170,7 @@ fn roles_of(chosen: &[Role]) -> Roles {
         api: chosen.contains(&Role::Api),
         sender: chosen.contains(&Role::Sender),
         scheduler: chosen.contains(&Role::Scheduler),
+        messages: chosen.contains(&Role::Messages),
     }
 }
 

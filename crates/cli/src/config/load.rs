@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::nearest::nearest;
 use super::settings::Settings;
+use super::well_known::WELL_KNOWN;
 
 const DEFAULTS: &str = include_str!("../../../../config.default.toml");
 const FILE: &str = "posthaste.toml";
@@ -17,28 +18,6 @@ const OPEN_SECTIONS: [&str; 1] = ["policy"];
 
 /// What else starts with the prefix: flags, and what only tests and scripts use.
 const NOT_OPTIONS: [&str; 4] = ["CONFIG", "DATA_DIR", "FAILPOINT", "SERVICES_DIR"];
-
-/// Names that work as they are, and the option each stands for.
-const WELL_KNOWN: [(&str, &str, Shape); 10] = [
-    ("DATABASE_URL", "store.url", Shape::Plain),
-    ("RABBITMQ_URL", "broker.url", Shape::Plain),
-    ("SMTP_URL", "smtp.url", Shape::Plain),
-    ("HTTP_PORT", "server.port", Shape::Plain),
-    ("RETRY_INTERVAL_SECONDS", "retry.interval", Shape::Seconds),
-    ("MAX_ATTEMPTS", "retry.max_attempts", Shape::Plain),
-    ("BACKOFF_SCHEDULE", "retry.schedule", Shape::Plain),
-    ("LEASE_SECONDS", "sender.lease", Shape::Seconds),
-    ("SERVICE_NAME", "service.name", Shape::Plain),
-    ("MANUAL_REVIEW_QUEUE", "broker.review_queue", Shape::Plain),
-];
-
-#[derive(Clone, Copy)]
-enum Shape {
-    /// As the option itself is written.
-    Plain,
-    /// A number of seconds.
-    Seconds,
-}
 
 /// What is wrong with the configuration, where, and how to mend it.
 #[derive(Debug, thiserror::Error)]
@@ -242,14 +221,9 @@ fn from_environment(
     let mut found = Vec::new();
     for (variable, path, shape) in WELL_KNOWN {
         if let Some((place, text)) = variable_or_file(environment, variable)? {
-            let text = match shape {
-                Shape::Plain => text,
-                Shape::Seconds if text.bytes().all(|b| b.is_ascii_digit()) => format!("{text}s"),
-                Shape::Seconds => {
-                    let message = format!("`{text}` is not a whole number of seconds");
-                    return Err(ConfigError::new(place, message));
-                }
-            };
+            let text = shape
+                .written(&text)
+                .map_err(|message| ConfigError::new(&place, message))?;
             found.push((
                 path.to_owned(),
                 place.clone(),

@@ -4,8 +4,12 @@
 //! from a known one, and gives each environment variable its type.
 
 mod load;
+mod messages;
 mod nearest;
 mod settings;
+mod url;
+mod well_known;
 
 pub(crate) use load::{ConfigError, Loaded, Overrides, load};
-pub(crate) use settings::{CAPTURE, Database, LogFormat, Settings, without_password};
+pub(crate) use settings::{CAPTURE, Database, LogFormat, Settings};
+pub(crate) use url::without_password;

@@ -18,6 +18,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::load::ConfigError;
+use super::messages::{MESSAGE_POLICY, Messages};
+use super::url::{credentials_are_encoded, without_password};
 
 /// Says on purpose that mail goes to the dev inbox.
 pub(crate) const CAPTURE: &str = "capture";
@@ -33,12 +35,14 @@ pub(crate) struct Settings {
     pub(crate) smtp: Smtp,
     pub(crate) sender: Sender,
     pub(crate) retry: Retry,
+    pub(crate) messages: Messages,
     #[serde(default)]
     pub(crate) policy: BTreeMap<String, RetryPolicy>,
     pub(crate) classification: Classification,
     pub(crate) retention: RetentionSettings,
     pub(crate) shutdown: Shutdown,
     pub(crate) log: Log,
+    pub(crate) trace: Trace,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -164,6 +168,7 @@ pub(crate) struct RetentionSettings {
     pub(crate) dead: HumanDuration,
     pub(crate) captures: HumanDuration,
     pub(crate) audit: HumanDuration,
+    pub(crate) messages: HumanDuration,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -177,6 +182,13 @@ pub(crate) struct Shutdown {
 pub(crate) struct Log {
     pub(crate) level: String,
     pub(crate) format: LogFormat,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub(crate) struct Trace {
+    pub(crate) endpoint: String,
+    pub(crate) sample_ratio: f64,
 }
 
 impl Log {
@@ -204,6 +216,22 @@ impl Log {
     }
 }
 
+impl Trace {
+    fn check(&self) -> Result<(), ConfigError> {
+        let is_url = |scheme| self.endpoint.starts_with(scheme);
+        if !(self.endpoint.is_empty() || is_url("http://") || is_url("https://")) {
+            let message = "must be the URL of a collector, such as http://127.0.0.1:4318";
+            let place = "trace.endpoint (OTEL_EXPORTER_OTLP_ENDPOINT)";
+            return Err(ConfigError::new(place, message));
+        }
+        if !(0.0..=1.0).contains(&self.sample_ratio) {
+            let message = "must be from 0.0 to 1.0";
+            return Err(ConfigError::new("trace.sample_ratio", message));
+        }
+        Ok(())
+    }
+}
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -217,7 +245,8 @@ pub(crate) enum LogFormat {
 }
 
 impl Settings {
-    /// The retry policies: built in, `[retry]` as `email`, then `[policy.*]`.
+    /// The retry policies: built in, `[retry]` as `email`, `[messages]` as `message`, then
+    /// `[policy.*]`.
     pub(crate) fn policies(&self) -> Result<Policies, ConfigError> {
         let Retry {
             max_attempts,
@@ -238,7 +267,14 @@ impl Settings {
         email
             .validate()
             .map_err(|error| ConfigError::new("retry", error.to_string()))?;
-        let mut policies = BTreeMap::from([("email".to_owned(), email)]);
+        let message = self.messages.retry_policy();
+        message
+            .validate()
+            .map_err(|error| ConfigError::new("messages", error.to_string()))?;
+        let mut policies = BTreeMap::from([
+            ("email".to_owned(), email),
+            (MESSAGE_POLICY.to_owned(), message),
+        ]);
         for (name, policy) in &self.policy {
             policy
                 .validate()
@@ -256,6 +292,7 @@ impl Settings {
             dead,
             captures,
             audit,
+            ..
         } = self.retention;
         Retention {
             sent: sent.0,
@@ -310,9 +347,19 @@ impl Settings {
             self.store.timeout.0,
             Duration::from_millis(100),
         )?;
+        at_least(
+            "messages.poll_interval",
+            self.messages.poll_interval.0,
+            Duration::from_millis(10),
+        )?;
+        if self.messages.max_publish_failures == 0 {
+            let message = "must be at least 1";
+            return Err(ConfigError::new("messages.max_publish_failures", message));
+        }
         self.rabbitmq_options(true)?;
         self.smtp_config()?;
         self.log.filter()?;
+        self.trace.check()?;
         credentials_are_encoded("store.url (DATABASE_URL)", &self.store.url)?;
         credentials_are_encoded("broker.url (RABBITMQ_URL)", &self.broker.url)?;
         if let Database::Postgres(url) = self.database()? {
@@ -333,7 +380,7 @@ impl Settings {
             .map_err(|error| ConfigError::new("smtp.url (SMTP_URL)", error.to_string()))
     }
 
-    /// How to reach RabbitMQ, if tickets wait there.
+    /// How to reach RabbitMQ, if it is configured.
     pub(crate) fn rabbitmq_options(
         &self,
         consumes: bool,
@@ -356,8 +403,10 @@ impl Settings {
             retry: Some(broker.retry_queue.clone()).filter(|name| !name.is_empty()),
             dead: broker.dead_queue.clone(),
             review: broker.review_queue.clone(),
+            messages: self.messages.queue.clone(),
         };
         options.prefetch = broker.prefetch;
+        options.messages_prefetch = self.messages.prefetch;
         options.publish_deadline = broker.publish_timeout.0;
         options.dead_notice_ttl = self.retention.dead.0;
         options.consumes = consumes;
@@ -399,89 +448,5 @@ impl Settings {
         options.writers = self.store.writers;
         options.deadline = self.store.timeout.0;
         options
-    }
-}
-
-/// A character that ends a part of a URL must not stand in a password as it is: whatever follows
-/// would be taken for the host.
-fn credentials_are_encoded(place: &str, url: &str) -> Result<(), ConfigError> {
-    let (credentials, _) = url
-        .split_once("://")
-        .map_or(("", ""), |(_, rest)| split_credentials(rest));
-    if credentials.contains(['@', '/', '?', '#']) {
-        let message = "percent-encode these characters in user and password: @ as %40, / as %2F, ? as %3F, # as %23";
-        return Err(ConfigError::new(place, message));
-    }
-    Ok(())
-}
-
-/// A URL with its password replaced, wherever it stands.
-pub(crate) fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.to_owned();
-    };
-    let (credentials, rest) = split_credentials(rest);
-    let user = match credentials.split_once(':') {
-        Some((user, _)) => format!("{user}:***@"),
-        None if credentials.is_empty() => String::new(),
-        None => format!("{credentials}@"),
-    };
-    let Some((address, query)) = rest.split_once('?') else {
-        return format!("{scheme}://{user}{rest}");
-    };
-    let shown = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((key, _)) if is_secret(key) => format!("{key}=***"),
-        _ => pair.to_owned(),
-    });
-    let query = shown.collect::<Vec<_>>().join("&");
-    format!("{scheme}://{user}{address}?{query}")
-}
-
-/// What stands before the host, and the rest. A password may hold `@` and `?` as they are.
-fn split_credentials(rest: &str) -> (&str, &str) {
-    let address = rest.split('?').next().unwrap_or_default();
-    if let Some((credentials, _)) = address.rsplit_once('@') {
-        return (credentials, &rest[credentials.len() + 1..]);
-    }
-    let port = address
-        .split(['/', '?'])
-        .next()
-        .and_then(|a| a.split_once(':'));
-    let is_port = port.is_none_or(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
-    match rest.rsplit_once('@') {
-        Some((credentials, host)) if !is_port => (credentials, host),
-        _ => ("", rest),
-    }
-}
-
-/// Whether a key of a query names a secret, also when written in a roundabout way.
-fn is_secret(key: &str) -> bool {
-    key.contains('%') || key.to_lowercase().contains("pass")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_that_would_be_taken_for_a_host_is_refused() {
-        for url in [
-            "postgresql://u:hun@ter2@127.0.0.1/db",
-            "amqp://u:hun#ter2@127.0.0.1",
-            "postgresql://u:hun/ter2@127.0.0.1/db",
-            "postgresql://u:hun?ter2@127.0.0.1/db",
-        ] {
-            let error = credentials_are_encoded("url", url).unwrap_err().to_string();
-            assert!(error.contains("%40") && !error.contains("hun"), "{error}");
-        }
-        for url in [
-            "",
-            "sqlite:a@b/posthaste.db",
-            "postgresql://u:hun%40ter2@127.0.0.1/db?application_name=a@b",
-            "postgresql://127.0.0.1:5432/db?user=a@b",
-            "amqp://127.0.0.1",
-        ] {
-            credentials_are_encoded("url", url).unwrap();
-        }
     }
 }

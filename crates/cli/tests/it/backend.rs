@@ -2,8 +2,9 @@
 //!
 //! A scenario is an ordinary `async fn name(backend: &Backend)`, listed in `on_every_backend!`,
 //! which writes one test per backend. One that is not listed is never run, and the compiler says
-//! so; `with_tickets` are those that PostgreSQL alone has no steps for. SQLite with RabbitMQ is left out: a file that only one process may serve has no use for a
-//! queue that several share.
+//! so; `with_tickets` are those that PostgreSQL alone has no steps for. SQLite with RabbitMQ is left
+//! out there: a file that only one process may serve has no use for a queue that several share.
+//! Messages of other services need RabbitMQ whatever the store is: `on_both_stores!`.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +15,14 @@ use posthaste_testkit::{Database, Proxy, Queues};
 use tempfile::TempDir;
 
 /// Where emails are kept.
-enum Store {
+pub(crate) enum Store {
     Sqlite(TempDir),
     Postgres(Database),
 }
 
 /// What all processes of one test share. Nothing of it is left when it is dropped.
 pub(crate) struct Backend {
-    store: Store,
+    pub(crate) store: Store,
     queues: Option<Queues>,
 }
 
@@ -39,6 +40,14 @@ impl Backend {
         Self {
             store: Store::Postgres(Database::fresh().await),
             queues: None,
+        }
+    }
+
+    /// SQLite and RabbitMQ.
+    pub(crate) async fn sqlite_and_rabbitmq() -> Self {
+        Self {
+            queues: Some(Queues::fresh()),
+            ..Self::sqlite().await
         }
     }
 
@@ -124,7 +133,7 @@ impl Backend {
         client.execute(sql, &[]).await.unwrap()
     }
 
-    fn file(folder: &TempDir) -> rusqlite::Connection {
+    pub(crate) fn file(folder: &TempDir) -> rusqlite::Connection {
         rusqlite::Connection::open(folder.path().join("posthaste.db")).unwrap()
     }
 
@@ -223,6 +232,20 @@ macro_rules! on_every_backend {
     };
 }
 pub(crate) use on_every_backend;
+
+/// Writes one test per scenario and store, each with RabbitMQ.
+macro_rules! on_both_stores {
+    ($($scenario:ident,)+) => {
+        mod sqlite_and_rabbitmq {
+            $(crate::backend::scenario!(sqlite_and_rabbitmq, $scenario);)+
+        }
+
+        mod postgres_and_rabbitmq {
+            $(crate::backend::scenario!(postgres_and_rabbitmq, $scenario);)+
+        }
+    };
+}
+pub(crate) use on_both_stores;
 
 macro_rules! scenario {
     ($backend:ident, $scenario:ident) => {

@@ -20,6 +20,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
             BTreeSet::from([engine, core, ADAPTERS[0], ADAPTERS[1], ADAPTERS[2]]),
         ),
         ("posthaste-sink", BTreeSet::new()),
+        ("posthaste-trace", BTreeSet::from([core])),
         (
             "posthaste-cli",
             BTreeSet::from([
@@ -30,6 +31,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
                 ADAPTERS[2],
                 "posthaste-server",
                 "posthaste-sink",
+                "posthaste-trace",
                 "posthaste",
             ]),
         ),

@@ -36,7 +36,7 @@ impl Transition {
 }
 
 /// A time far enough away, where an addition would overflow.
-fn after(now: Timestamp, delay: Duration) -> Timestamp {
+pub(crate) fn after(now: Timestamp, delay: Duration) -> Timestamp {
     now.checked_add(delay).unwrap_or(Timestamp::MAX)
 }
 

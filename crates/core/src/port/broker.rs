@@ -18,6 +18,8 @@ pub struct Ticket {
     pub priority: Priority,
     /// When the ticket was made.
     pub queued_at: Timestamp,
+    /// The trace that the email belongs to, for others who look at the queue.
+    pub traceparent: Option<String>,
 }
 
 /// Which way a ticket takes, where first attempts and retries are kept apart.

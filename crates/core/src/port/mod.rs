@@ -3,10 +3,16 @@
 
 mod broker;
 mod clock;
+mod message_broker;
+mod message_store;
 mod store;
+mod tracer;
 mod transport;
 
 pub use broker::*;
 pub use clock::*;
+pub use message_broker::*;
+pub use message_store::*;
 pub use store::*;
+pub use tracer::*;
 pub use transport::*;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
-use posthaste_core::port::{Accepted, Broker, SharedStore, StoreError, Ticket};
+use posthaste_core::port::{
+    Accepted, Broker, NoTracer, SharedStore, Span, SpanKind, StoreError, Ticket, Tracer,
+};
 use posthaste_core::status::Status;
 use tokio::sync::Notify;
 
@@ -84,6 +86,7 @@ pub struct Intake {
     metrics: Option<Arc<Metrics>>,
     scheduler: Arc<Notify>,
     source: Source,
+    tracer: Arc<dyn Tracer>,
     largest_message_bytes: usize,
 }
 
@@ -108,8 +111,16 @@ impl Intake {
             metrics,
             scheduler,
             source,
+            tracer: Arc::new(NoTracer),
             largest_message_bytes,
         }
+    }
+
+    /// Records the step of taking emails in.
+    #[must_use]
+    pub fn traced_by(mut self, tracer: Arc<dyn Tracer>) -> Self {
+        self.tracer = tracer;
+        self
     }
 
     /// Takes emails in; the answers are in their order. One that is refused spoils no other.
@@ -163,20 +174,31 @@ impl Intake {
         Ok(email)
     }
 
-    async fn keep(&self, emails: Vec<NewEmail>, now: Timestamp) -> Vec<Result<Taken, Refused>> {
+    /// Begins the step of taking it in, which later steps follow from.
+    fn trace(&self, email: &mut NewEmail) -> Box<dyn Span> {
+        let parent = email.traceparent.as_deref();
+        let mut span = self.tracer.begin("email accept", SpanKind::Server, parent);
+        span.set("posthaste.email_id", email.id.to_string().into());
+        email.traceparent = span.traceparent();
+        span
+    }
+
+    async fn keep(&self, mut emails: Vec<NewEmail>, now: Timestamp) -> Vec<Result<Taken, Refused>> {
         if emails.is_empty() {
             return Vec::new();
         }
+        let mut spans: Vec<_> = emails.iter_mut().map(|email| self.trace(email)).collect();
         let scheduled = emails.iter().any(|email| email.send_at.is_some());
         let tickets: Vec<(Ticket, Option<Timestamp>)> =
             emails.iter().map(|email| ticket_of(email, now)).collect();
         let results = match self.store.accept(emails, self.postbox.is_some()).await {
             Ok(results) => results,
             Err(error) => {
-                return tickets
-                    .iter()
-                    .map(|_| Err(Refused::Store(error.clone())))
-                    .collect();
+                let refused = |span: &mut Box<dyn Span>| {
+                    span.fail(&error.to_string());
+                    Err(Refused::Store(error.clone()))
+                };
+                return spans.iter_mut().map(refused).collect();
             }
         };
         posthaste_core::failpoint::hit("intake.after_commit");
@@ -185,7 +207,10 @@ impl Intake {
         let mut taken = Vec::with_capacity(tickets.len());
         // By now some may have become due that were for later: their ticket is ours to publish.
         let now = self.store.now();
-        for (result, (ticket, send_at)) in results.into_iter().zip(tickets) {
+        for ((result, (ticket, send_at)), mut span) in results.into_iter().zip(tickets).zip(spans) {
+            if let Err(error) = &result {
+                span.fail(&error.to_string());
+            }
             let is_due = send_at.is_none_or(|at| at <= now);
             let (id, message_key) = (ticket.email_id, ticket.message_key.clone());
             taken.push(match result {
@@ -236,6 +261,7 @@ fn ticket_of(email: &NewEmail, now: Timestamp) -> (Ticket, Option<Timestamp>) {
         message_key: email.message_key.clone(),
         priority: email.priority,
         queued_at: now,
+        traceparent: email.traceparent.clone(),
     };
     (ticket, email.send_at)
 }

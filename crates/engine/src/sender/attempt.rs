@@ -10,7 +10,7 @@ use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::decision::{Budget, Conclusion, Decision, RecipientResult, decide};
 use posthaste_core::email::RecipientStatus;
 use posthaste_core::lifecycle::Refusal;
-use posthaste_core::port::{Finish, Gate, Lease, Outgoing, SharedStore, Started};
+use posthaste_core::port::{Finish, Gate, Lease, Outgoing, SharedStore, Span, SpanKind, Started};
 use posthaste_core::status::{DeadReason, Outcome, Status};
 
 use super::lease_keeper::Held;
@@ -59,17 +59,30 @@ impl Sender {
     /// Sends, decides, records.
     pub(super) async fn attempt(&self, started: Started, held: Held) {
         let begun = Instant::now();
+        let mut span = self.trace(&started);
         let decision = match self.send(&started, &held).await {
             Ended::Answered(results) => self.decide(&started, &results),
             Ended::NotTried(reason) => not_tried(reason),
             Ended::NothingSent => {
+                span.fail("nothing was sent");
                 self.release(&held).await;
                 return;
             }
         };
+        note(&mut *span, &decision);
         posthaste_core::failpoint::hit("sender.before_finish");
         self.finish(&started, held.lease, decision, begun.elapsed())
             .await;
+    }
+
+    /// Begins this attempt in the email's trace.
+    fn trace(&self, started: &Started) -> Box<dyn Span> {
+        let parent = started.traceparent.as_deref();
+        let mut span = self.tracer.begin("email attempt", SpanKind::Client, parent);
+        span.set("posthaste.email_id", started.lease.id.to_string().into());
+        span.set("posthaste.attempt", started.state.attempt_number.into());
+        span.set("posthaste.transport", self.transport.name().into());
+        span
     }
 
     /// Talks to the transport.
@@ -238,6 +251,17 @@ impl Sender {
         self.metrics
             .attempt_ended(self.transport.name(), Outcome::Cancelled);
         self.scheduler.notify_one();
+    }
+}
+
+/// Says in the trace how the attempt ended.
+fn note(span: &mut dyn Span, decision: &Decision) {
+    span.set("posthaste.outcome", decision.outcome.as_str().into());
+    if let Some(class) = &decision.error_class {
+        span.set("posthaste.error_class", class.as_str().into());
+    }
+    if decision.outcome != Outcome::Sent {
+        span.fail(decision.error.as_deref().unwrap_or("not sent"));
     }
 }
 

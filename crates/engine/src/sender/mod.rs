@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use posthaste_core::Timestamp;
 use posthaste_core::classification::Classifier;
 use posthaste_core::port::{
-    Begun, Broker, SharedStore, Started, TicketDelivery, Transport, Unticketed,
+    Begun, Broker, SharedStore, Started, TicketDelivery, Tracer, Transport, Unticketed,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -59,6 +59,7 @@ pub struct Sender {
     classifier: Classifier,
     metrics: Arc<Metrics>,
     scheduler: Arc<Notify>,
+    tracer: Arc<dyn Tracer>,
     config: SenderConfig,
     permits: Arc<Semaphore>,
     leases: Arc<LeaseKeeper>,
@@ -84,6 +85,8 @@ pub struct SenderParts {
     pub metrics: Arc<Metrics>,
     /// Wakes the scheduler; without a broker, this sender.
     pub scheduler: Arc<Notify>,
+    /// Records attempts.
+    pub tracer: Arc<dyn Tracer>,
 }
 
 impl Sender {
@@ -98,6 +101,7 @@ impl Sender {
             classifier,
             metrics,
             scheduler,
+            tracer,
         } = parts;
         let leases = Arc::new(LeaseKeeper::new(Arc::clone(&store), config.lease));
         Arc::new(Self {
@@ -114,6 +118,7 @@ impl Sender {
             classifier,
             metrics,
             scheduler,
+            tracer,
             config,
             leases,
         })

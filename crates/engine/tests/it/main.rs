@@ -4,5 +4,6 @@
 
 mod lost_worker;
 mod message;
+mod message_lane;
 mod scheduling;
 mod world;

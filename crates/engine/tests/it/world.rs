@@ -8,7 +8,7 @@ use posthaste_broker::InProcessBroker;
 use posthaste_core::classification::Classifier;
 use posthaste_core::decision::RecipientResult;
 use posthaste_core::email::{EmailId, EmailRecord};
-use posthaste_core::port::{Broker, Gate, Outgoing, SharedStore, Transport};
+use posthaste_core::port::{Broker, Gate, NoTracer, Outgoing, SharedStore, Transport};
 use posthaste_core::reply::Reply;
 use posthaste_core::status::Status;
 use posthaste_engine::intake::{EmailRequest, Submitter, Taken};
@@ -44,6 +44,26 @@ pub(crate) enum Answer {
     Results(RecipientResult),
     /// A bug.
     Panic,
+}
+
+/// A way out that nobody takes.
+pub(crate) struct NoTransport;
+
+#[async_trait]
+impl Transport for NoTransport {
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    async fn send(&self, _: &Outgoing, _: &dyn Gate) -> Vec<RecipientResult> {
+        unreachable!("nothing is sent")
+    }
+
+    async fn check(&self) -> Result<String, String> {
+        Ok("none".into())
+    }
+
+    async fn close(&self) {}
 }
 
 struct ScriptedTransport {
@@ -123,6 +143,7 @@ impl World {
                 classifier: Classifier::default(),
                 metrics: Arc::clone(&metrics),
                 scheduler: Arc::clone(&wake),
+                tracer: Arc::new(NoTracer),
             },
             SenderConfig {
                 worker: "worker".into(),

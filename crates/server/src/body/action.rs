@@ -1,7 +1,5 @@
 //! What operators ask for, and what came of it.
 
-use posthaste_core::email::EmailId;
-use posthaste_core::status::Status;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -21,7 +19,7 @@ pub(crate) struct ResolveBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Acted)]
 pub(crate) struct ActedBody {
-    /// Which email.
+    /// Which email or message.
     id: Uuid,
     /// Where it is in its life now.
     #[schema(example = "cancelled")]
@@ -31,10 +29,10 @@ pub(crate) struct ActedBody {
 }
 
 impl ActedBody {
-    pub(crate) const fn new(id: EmailId, status: Status, changed: bool) -> Self {
+    pub(crate) const fn new(id: Uuid, status: &'static str, changed: bool) -> Self {
         Self {
-            id: id.0,
-            status: status.as_str(),
+            id,
+            status,
             changed,
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct AuditBody {
     /// What.
     #[schema(example = "cancel")]
     action: String,
-    /// To which email or key.
+    /// To which email, message or key.
     subject: String,
     /// What came of it.
     result: String,

@@ -1,14 +1,15 @@
-//! Numbers about emails as they are shown.
+//! Numbers about emails and messages as they are shown.
 
 use std::collections::BTreeMap;
 
 use posthaste_core::Timestamp;
-use posthaste_core::port::Statistics;
+use posthaste_core::message::MessageStatus;
+use posthaste_core::port::{MessageStatistics, Statistics};
 use posthaste_core::status::Status;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Numbers about emails.
+/// Numbers about emails and messages.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Statistics)]
 pub(crate) struct StatisticsBody {
@@ -31,20 +32,29 @@ pub(crate) struct StatisticsBody {
     accepted: u64,
     /// How many were removed after their retention.
     pruned: u64,
-    /// Numbers about the message lane.
-    #[schema(value_type = Object)]
+    /// How many messages of other services are in each state.
+    #[schema(example = json!({"pending": 1, "retried": 2, "failed": 0, "discarded": 0}))]
     messages: BTreeMap<&'static str, u64>,
 }
 
-/// For how long the oldest waiting email has been due.
-pub(crate) fn oldest_waiting_seconds(found: &Statistics, now: Timestamp) -> Option<u64> {
-    let waited = now.duration_since(found.oldest_waiting?).as_secs();
-    Some(u64::try_from(waited).unwrap_or(0))
+/// For how long something has been due since this moment.
+pub(crate) fn seconds_since(due: Timestamp, now: Timestamp) -> u64 {
+    u64::try_from(now.duration_since(due).as_secs()).unwrap_or(0)
+}
+
+/// How many messages are in each state, those with none included.
+pub(crate) fn messages_by_status(
+    found: &MessageStatistics,
+) -> impl Iterator<Item = (MessageStatus, u64)> {
+    let count = |status| found.by_status.get(status).copied().unwrap_or(0);
+    MessageStatus::ALL
+        .iter()
+        .map(move |status| (*status, count(status)))
 }
 
 impl StatisticsBody {
     /// The numbers as they stand now.
-    pub(crate) fn of(found: &Statistics, now: Timestamp) -> Self {
+    pub(crate) fn of(found: &Statistics, messages: &MessageStatistics, now: Timestamp) -> Self {
         let count = |status| found.by_status.get(&status).copied().unwrap_or(0);
         let ended = found.sent_last_day + found.dead_last_day;
         #[allow(clippy::cast_precision_loss)]
@@ -59,10 +69,12 @@ impl StatisticsBody {
             success_rate_24h,
             sent_last_hour: found.sent_last_hour,
             sent_last_day: found.sent_last_day,
-            oldest_waiting_seconds: oldest_waiting_seconds(found, now),
+            oldest_waiting_seconds: found.oldest_waiting.map(|due| seconds_since(due, now)),
             accepted: found.accepted,
             pruned: found.pruned,
-            messages: BTreeMap::new(),
+            messages: messages_by_status(messages)
+                .map(|(status, n)| (status.as_str(), n))
+                .collect(),
         }
     }
 }

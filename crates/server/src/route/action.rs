@@ -17,9 +17,10 @@ pub(super) async fn act(
     id: EmailId,
     action: Action,
 ) -> Result<Json<ActedBody>, Problem> {
+    let acted = |status: Status, changed| json::ok(ActedBody::new(id.0, status.as_str(), changed));
     match app.operator.act(id, action, &caller.actor()).await? {
-        Acted::Done(status) => Ok(json::ok(ActedBody::new(id, status, true))),
-        Acted::Unchanged(status) => Ok(json::ok(ActedBody::new(id, status, false))),
+        Acted::Done(status) => Ok(acted(status, true)),
+        Acted::Unchanged(status) => Ok(acted(status, false)),
         Acted::Refused(_, status) => Err(Problem::new(Kind::Conflict, advice(action, status))),
         Acted::Erased => Err(Problem::new(
             Kind::Gone,

@@ -9,7 +9,7 @@ use super::action::act;
 use crate::access::{Admin, Allowed, Read};
 use crate::app::App;
 use crate::body::{ActedBody, DeadGroups, EmailPage};
-use crate::email_id::Id;
+use crate::id::Id;
 use crate::json::{self, Json};
 use crate::openapi::{AccessProblems, ActionProblems, ListProblems};
 use crate::problem::Problem;

@@ -17,7 +17,7 @@ use crate::body::{
     AcceptedBody, ActedBody, BatchAnswer, BatchBody, BatchEntry, EmailDetail, EmailPage,
     NewEmailBody, ResolveBody,
 };
-use crate::email_id::Id;
+use crate::id::Id;
 use crate::json::{self, Json, JsonBytes, Object};
 use crate::openapi::{ActionProblems, BodyProblems, ListProblems, Problems};
 use crate::problem::Problem;

@@ -112,6 +112,11 @@ async fn check(app: &App) -> Health {
         tracing::debug!(%trouble, "the broker is in trouble");
         degraded.push("broker".to_owned());
     }
+    let message_broker = app.message_broker.as_ref();
+    if let Some(trouble) = message_broker.and_then(|broker| broker.trouble()) {
+        tracing::debug!(%trouble, "the message broker is in trouble");
+        degraded.push("message broker".to_owned());
+    }
     let status = match (app.shutdown.is_cancelled(), &trouble) {
         (true, _) => "draining",
         (false, Some(_)) => "unavailable",

@@ -17,7 +17,7 @@ use posthaste_core::port::Captured;
 
 use crate::access::{Allowed, Read};
 use crate::app::App;
-use crate::email_id::Id;
+use crate::id::Id;
 use crate::page::{self, Guard};
 use crate::problem::{Kind, Problem};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use posthaste_core::port::Statistics;
+use posthaste_core::Timestamp;
+use posthaste_core::port::{MessageStatistics, Statistics};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
@@ -14,7 +15,7 @@ use prometheus_client::registry::Registry;
 
 use crate::access::LocalOrReader;
 use crate::app::App;
-use crate::body::oldest_waiting_seconds;
+use crate::body::{messages_by_status, seconds_since};
 use crate::openapi::AccessProblems;
 use crate::problem::Problem;
 
@@ -53,18 +54,20 @@ pub(crate) async fn show(
     State(app): State<Arc<App>>,
     _caller: LocalOrReader,
 ) -> Result<Response, Problem> {
-    let found = app.operator.statistics().await;
-    app.metrics.store_up.set(found.is_ok().into());
+    // Both at once: a store that is away is waited for once.
+    let (found, messages) = tokio::join!(app.operator.statistics(), app.message_desk.statistics());
+    let is_up = found.is_ok() && messages.is_ok();
+    app.metrics.store_up.set(is_up.into());
     match found {
         Ok(found) => set_gauges(&app, &found),
         // What is counted in this process is worth seeing all the more.
         Err(error) => tracing::warn!(%error, "the gauges of emails could not be read"),
     }
-    let in_trouble = app.broker.as_ref().is_some_and(|b| b.trouble().is_some());
-    app.metrics.broker_up.set((!in_trouble).into());
-    if let Some(broker) = &app.broker {
-        app.metrics.set_broker(broker.counts());
+    match messages {
+        Ok(found) => set_message_gauges(&app, &found),
+        Err(error) => tracing::warn!(%error, "the gauges of messages could not be read"),
     }
+    set_brokers(&app);
     let mut text = String::new();
     encode_registry(&mut text, &app.registry)
         .and_then(|()| encode_registry(&mut text, &app.build_info))
@@ -77,8 +80,38 @@ fn set_gauges(app: &App, found: &Statistics) {
     for (status, n) in &found.by_status {
         app.metrics.set_emails(*status, *n);
     }
-    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let oldest = oldest_waiting_seconds(found, app.operator.now()).unwrap_or(0);
     app.metrics.retries_due.set(signed(found.due));
-    app.metrics.oldest_pending_age.set(signed(oldest));
+    let oldest = age(found.oldest_waiting, app.operator.now());
+    app.metrics.oldest_pending_age.set(oldest);
+}
+
+fn set_message_gauges(app: &App, found: &MessageStatistics) {
+    for (status, n) in messages_by_status(found) {
+        app.message_metrics.set_messages(status, n);
+    }
+    let oldest = age(found.oldest_due, app.message_desk.now());
+    app.message_metrics.oldest_due_age.set(oldest);
+}
+
+/// What the brokers have counted, and whether all of them are well.
+fn set_brokers(app: &App) {
+    let mut in_trouble = false;
+    if let Some(broker) = &app.broker {
+        in_trouble |= broker.trouble().is_some();
+        app.metrics.set_broker(broker.counts());
+    }
+    if let Some(broker) = &app.message_broker {
+        in_trouble |= broker.trouble().is_some();
+        app.message_metrics.set_broker(broker.counts());
+    }
+    app.metrics.broker_up.set((!in_trouble).into());
+}
+
+/// Seconds since the oldest became due; 0 if nothing waits.
+fn age(oldest: Option<Timestamp>, now: Timestamp) -> i64 {
+    oldest.map_or(0, |due| signed(seconds_since(due, now)))
+}
+
+fn signed(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -7,6 +7,7 @@ pub(crate) mod docs;
 mod emails;
 pub(crate) mod health;
 mod inbox;
+mod messages;
 pub(crate) mod metrics;
 mod stats;
 
@@ -38,6 +39,10 @@ pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(dead_letters::retry))
         .routes(routes!(dead_letters::discard))
         .routes(routes!(dead_letters::restore))
+        .routes(routes!(messages::list))
+        .routes(routes!(messages::show))
+        .routes(routes!(messages::retry))
+        .routes(routes!(messages::discard))
         .routes(routes!(stats::show))
         .routes(routes!(audit::list))
         .merge(watched())

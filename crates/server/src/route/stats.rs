@@ -1,4 +1,4 @@
-//! Numbers about emails.
+//! Numbers about emails and messages.
 
 use std::sync::Arc;
 
@@ -27,5 +27,7 @@ pub(crate) async fn show(
     _caller: Allowed<Read>,
 ) -> Result<Json<StatisticsBody>, Problem> {
     let found = app.operator.statistics().await?;
-    Ok(json::ok(StatisticsBody::of(&found, app.operator.now())))
+    let messages = app.message_desk.statistics().await?;
+    let now = app.operator.now();
+    Ok(json::ok(StatisticsBody::of(&found, &messages, now)))
 }

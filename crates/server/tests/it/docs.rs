@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::fixture::Server;
 
-const ROUTES: [(&str, &str); 19] = [
+const ROUTES: [(&str, &str); 23] = [
     ("post", "/v1/emails"),
     ("get", "/v1/emails"),
     ("post", "/v1/emails/batch"),
@@ -18,6 +18,10 @@ const ROUTES: [(&str, &str); 19] = [
     ("post", "/v1/dead-letters/{id}/retry"),
     ("post", "/v1/dead-letters/{id}/discard"),
     ("post", "/v1/dead-letters/{id}/restore"),
+    ("get", "/v1/messages"),
+    ("get", "/v1/messages/{id}"),
+    ("post", "/v1/messages/{id}/retry"),
+    ("post", "/v1/messages/{id}/discard"),
     ("get", "/v1/stats"),
     ("get", "/v1/audit"),
     ("get", "/metrics"),
@@ -119,6 +123,24 @@ fn the_document_describes_a_new_email_as_the_contract_does() {
         .filter_map(Value::as_str)
         .collect();
     assert_eq!(required, ["from"]);
+}
+
+#[test]
+fn the_document_describes_a_message_with_all_of_its_fields() {
+    let document: Value = serde_json::from_str(&posthaste_server::openapi()).unwrap();
+    let schemas = &document["components"]["schemas"];
+    let fields = |name: &str| schemas[name]["properties"].as_object().unwrap().len();
+    assert_eq!((fields("Message"), fields("Properties")), (14, 7));
+    let operations = document["paths"].as_object().unwrap();
+    for (path, item) in operations
+        .iter()
+        .filter(|(path, _)| path.contains("messages"))
+    {
+        for operation in item.as_object().unwrap().values() {
+            assert_eq!(operation["tags"][0], "messages", "{path}");
+            assert_eq!(operation["security"][0]["key"][0], "admin", "{path}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -14,12 +14,12 @@ use posthaste_broker::InProcessBroker;
 use posthaste_core::decision::{Conclusion, Decision, RecipientResult};
 use posthaste_core::email::EmailId;
 use posthaste_core::port::{
-    Actor, Begun, EmailStore, Finish, Gate, Outgoing, SharedStore, Transport,
+    Actor, Begun, EmailStore, Finish, Gate, MessageBroker, Outgoing, SharedStore, Transport,
 };
 use posthaste_core::status::{DeadReason, Outcome};
 use posthaste_engine::access::NewKey;
 use posthaste_engine::metrics::Source;
-use posthaste_engine::{Access, Intake, Metrics, Operator, Policies};
+use posthaste_engine::{Access, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Policies};
 use posthaste_server::{Limits, ServerParts};
 use posthaste_store::{SqliteOptions, SqliteStore};
 use prometheus_client::registry::Registry;
@@ -58,6 +58,7 @@ pub(crate) struct Server {
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) access: Arc<Access>,
     pub(crate) transport: Arc<ClosedTransport>,
+    pub(crate) message_metrics: Arc<MessageMetrics>,
     folder: TempDir,
 }
 
@@ -76,6 +77,8 @@ pub(crate) fn parts(
     let wake = Arc::new(Notify::new());
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::new(&mut registry, &["closed"]));
+    let message_metrics = Arc::new(MessageMetrics::new(&mut registry));
+    let message_desk = MessageDesk::new(Arc::clone(&shared), Arc::new(Notify::new()));
     let broker = Arc::new(InProcessBroker::new(10_000));
     let intake = Intake::new(
         Arc::clone(&shared),
@@ -96,6 +99,9 @@ pub(crate) fn parts(
         registry: Arc::new(registry),
         transport: transport.clone(),
         broker: Some(broker),
+        message_desk: Arc::new(message_desk),
+        message_metrics,
+        message_broker: None,
         serves_api: true,
         limits,
         version: "1.2.3-test",
@@ -109,13 +115,25 @@ impl Server {
     }
 
     pub(crate) fn start_with(limits: Limits) -> Self {
-        let (parts, store, transport, folder) = parts(limits);
+        Self::start_as(limits, None)
+    }
+
+    /// A server whose process sees to messages.
+    pub(crate) fn start_beside(message_broker: Arc<dyn MessageBroker>) -> Self {
+        Self::start_as(Limits::default(), Some(message_broker))
+    }
+
+    fn start_as(limits: Limits, message_broker: Option<Arc<dyn MessageBroker>>) -> Self {
+        let (mut parts, store, transport, folder) = parts(limits);
+        parts.message_broker = message_broker;
         let access = Arc::clone(&parts.access);
+        let message_metrics = Arc::clone(&parts.message_metrics);
         Self {
             router: posthaste_server::router(parts),
             store,
             access,
             transport,
+            message_metrics,
             folder,
         }
     }

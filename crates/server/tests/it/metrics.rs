@@ -33,11 +33,39 @@ async fn every_metric_is_there_before_anything_happens() {
         "posthaste_stale_writes_rejected_total 0",
         "posthaste_leases_rescued_total{phase=\"committing\"} 0",
         "posthaste_http_request_duration_seconds_count{route=\"/v1/emails\",method=\"POST\",status=\"202\"} 0",
+        "retry_queue_depth 0",
+        "posthaste_messages{status=\"pending\"} 0",
+        "posthaste_messages{status=\"discarded\"} 0",
+        "posthaste_message_lateness_seconds_count 0",
+        "posthaste_message_duplicates_total 0",
+        "posthaste_message_repeats_total 0",
+        "posthaste_message_claims_lost_total 0",
+        "posthaste_oldest_message_due_age_seconds 0",
+        "posthaste_messages_undecodable_total 0",
         "posthaste_build_info{version=\"1.2.3-test\"} 1",
     ] {
         assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
     }
     assert_eq!(text.matches("# EOF").count(), 1);
+}
+
+#[tokio::test]
+async fn retries_of_messages_are_counted_by_queue() {
+    let server = Server::start();
+    let metrics = &server.message_metrics;
+    metrics.scheduled("orders");
+    metrics.executed("orders", true);
+    metrics.executed("orders", false);
+    metrics.exhausted("orders");
+    let text = server.get("/metrics").await.text();
+    for line in [
+        "retries_scheduled_total{queue=\"orders\"} 1",
+        "retries_executed_total{queue=\"orders\",status=\"success\"} 1",
+        "retries_executed_total{queue=\"orders\",status=\"failed\"} 1",
+        "retries_exhausted_total{queue=\"orders\"} 1",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+    }
 }
 
 #[tokio::test]

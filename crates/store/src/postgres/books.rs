@@ -15,7 +15,7 @@ use posthaste_core::port::{Accepted, StoreResult};
 use posthaste_core::status::{DeadReason, Status};
 use tokio_postgres::Row;
 
-pub(super) use self::write_back::Pipeline;
+pub(super) use self::write_back::{INSERT_AUDIT, Pipeline, Value, int, values};
 use super::state_row::{get, named, optional_name, state_of};
 use crate::ledger::{Facts, Ledger};
 
@@ -190,7 +190,7 @@ pub(super) const READ_FACTS: &str =
     "SELECT e.id, e.owner, e.message_key, e.priority, e.policy::text, e.expires_at,
          e.erased_at IS NOT NULL,
          (SELECT r.reason FROM recipient r WHERE r.email_id = e.id AND r.status = 'dead'
-          ORDER BY r.position LIMIT 1)
+          ORDER BY r.position LIMIT 1), e.traceparent
      FROM email e WHERE e.id = ANY($1)";
 
 fn facts_of(row: &Row) -> StoreResult<Facts> {
@@ -202,5 +202,6 @@ fn facts_of(row: &Row) -> StoreResult<Facts> {
         expires_at: get(row, 5)?,
         erased: get(row, 6)?,
         given_up: optional_name(row, 7)?,
+        traceparent: get(row, 8)?,
     })
 }

@@ -74,7 +74,7 @@ impl PostgresStore {
             .pool
             .query(
                 "SELECT id, envelope_from, recipients::text, policy::text, created_at, expires_at,
-                     content
+                     content, traceparent
                  FROM email WHERE id = ANY($1)",
                 &[&ids],
             )
@@ -110,6 +110,7 @@ fn started_of(row: &Row, id: EmailId, state: State, now: Timestamp) -> StoreResu
         expires_at: get(row, 5)?,
         // The one copy: the row shares its memory with everything else the server sent.
         content: Bytes::copy_from_slice(get(row, 6)?),
+        traceparent: get(row, 7)?,
         state,
         now,
     })

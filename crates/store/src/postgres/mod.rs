@@ -17,6 +17,7 @@ mod inbox;
 mod key;
 mod list;
 mod listener;
+mod message;
 mod migration;
 mod pool;
 mod prune;
@@ -94,6 +95,9 @@ impl PostgresOptions {
 /// The oldest server that is supported, as it numbers itself.
 const OLDEST_SERVER: i32 = 140_000;
 
+/// How many connections messages have: one takes them in, one claims, two settle.
+const MESSAGE_CONNECTIONS: usize = 4;
+
 /// Emails in a PostgreSQL database.
 pub struct PostgresStore {
     writer: Arc<Writer>,
@@ -101,6 +105,9 @@ pub struct PostgresStore {
     pool: Pool,
     /// For what people and programs ask, which may take long and must not hold up delivery.
     desk: Pool,
+    /// For messages of other services, so that neither they nor emails wait for the others. No
+    /// connection is made where there are none.
+    messages: Pool,
     clock: Arc<DatabaseClock>,
     bell: Arc<Bell>,
     listener: Option<AbortHandle>,
@@ -142,7 +149,8 @@ impl PostgresStore {
         let shared = options.connections.max(2);
         Ok(Self {
             writer: Arc::new(writer),
-            pool: Pool::new(by_index, shared - shared / 2)?,
+            pool: Pool::new(by_index.clone(), shared - shared / 2)?,
+            messages: Pool::new(by_index, MESSAGE_CONNECTIONS)?,
             desk: Pool::new(connector, shared / 2)?,
             clock,
             bell,
@@ -152,8 +160,8 @@ impl PostgresStore {
         })
     }
 
-    /// The queries that must not become slower as sent emails pile up, for a test that asks
-    /// PostgreSQL how it would answer them.
+    /// The queries that must not become slower as sent emails and republished messages pile up, for
+    /// a test that asks PostgreSQL how it would answer them.
     #[doc(hidden)]
     #[must_use]
     pub fn hot_queries() -> Vec<String> {
@@ -166,6 +174,13 @@ impl PostgresStore {
         let single = [schedule::NEXT_DUE, rescue::ANY_EXPIRED, statistics::WAITING];
         queries.extend(single.map(str::to_owned));
         queries.push(rescue::undecided_query());
+        let of_messages = [
+            message::CLAIM,
+            message::SETTLE,
+            message::NEXT_DUE,
+            message::OLDEST_DUE,
+        ];
+        queries.extend(of_messages.map(str::to_owned));
         queries
     }
 }

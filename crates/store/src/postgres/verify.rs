@@ -14,8 +14,10 @@ use uuid::Uuid;
 
 use super::PostgresStore;
 use super::error::corrupt;
+use super::message::verify::{self as messages, Counted};
 use super::state_row::{get, named};
 use super::statistics::{COUNTERS, numbers_of};
+use crate::message;
 use crate::statistics::disagreements;
 
 /// A lease may be left over for this long: a rescuer comes by more often.
@@ -33,6 +35,8 @@ struct Evidence {
     statuses: Vec<Row>,
     missing: Vec<Row>,
     breaches: Vec<Vec<Row>>,
+    messages: Counted,
+    message_breaches: Vec<Vec<Row>>,
 }
 
 impl PostgresStore {
@@ -51,7 +55,11 @@ impl PostgresStore {
         let mut found = disagreements(&counted, &rows);
         ledger_is_kept(&evidence.missing, counted.pruned, &mut found)?;
         for ((invariant, what, _), rows) in CHECKS.iter().zip(&evidence.breaches) {
-            list(invariant, what, rows, &mut found)?;
+            list("email", invariant, what, rows, &mut found)?;
+        }
+        found.extend(evidence.messages.violations()?);
+        for (check, rows) in message::CHECKS.iter().zip(&evidence.message_breaches) {
+            list("message", check.invariant, check.what, rows, &mut found)?;
         }
         Ok(found)
     }
@@ -75,20 +83,36 @@ async fn gather(client: &ClientWrapper, ledger: &[Uuid]) -> Result<Evidence, Err
         .await?;
     let mut breaches = Vec::with_capacity(CHECKS.len());
     for (_, _, sql) in CHECKS {
-        let most = MOST_LISTED + 1;
-        let check = client
-            .prepare(&format!("SELECT * FROM ({sql}) AS breach LIMIT {most}"))
-            .await?;
-        let time: [&(dyn ToSql + Sync); 1] = [&overdue];
-        let values = &time[..check.params().len().min(1)];
-        breaches.push(client.query(&check, values).await?);
+        breaches.push(breaches_of(client, sql, overdue).await?);
+    }
+    let mut message_breaches = Vec::with_capacity(message::CHECKS.len());
+    for check in &message::CHECKS {
+        let sql = messages::query(check);
+        message_breaches.push(breaches_of(client, &sql, overdue).await?);
     }
     Ok(Evidence {
         counters,
         statuses,
         missing,
         breaches,
+        messages: Counted::gather(client).await?,
+        message_breaches,
     })
+}
+
+/// The first rows that break a promise, and one more if there are too many to list.
+async fn breaches_of(
+    client: &ClientWrapper,
+    sql: &str,
+    overdue: Timestamp,
+) -> Result<Vec<Row>, Error> {
+    let most = MOST_LISTED + 1;
+    let check = client
+        .prepare(&format!("SELECT * FROM ({sql}) AS breach LIMIT {most}"))
+        .await?;
+    let time: [&(dyn ToSql + Sync); 1] = [&overdue];
+    let values = &time[..check.params().len().min(1)];
+    client.query(&check, values).await
 }
 
 /// Queries that give the ids (and details) of rows that break a promise. A lease that ended
@@ -177,6 +201,7 @@ const CHECKS: [(&str, &str, &str); 10] = [
 ];
 
 fn list(
+    noun: &str,
     invariant: &'static str,
     what: &str,
     rows: &[Row],
@@ -192,13 +217,13 @@ fn list(
         };
         found.push(Violation {
             invariant,
-            detail: format!("email {id} {what}{detail}"),
+            detail: format!("{noun} {id} {what}{detail}"),
         });
     }
     if rows.len() > MOST_LISTED {
         found.push(Violation {
             invariant,
-            detail: format!("… and more emails of which each {what}"),
+            detail: format!("… and more {noun}s of which each {what}"),
         });
     }
     Ok(())

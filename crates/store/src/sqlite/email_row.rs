@@ -64,7 +64,8 @@ pub(super) fn started_of(
 ) -> rusqlite::Result<Started> {
     connection
         .prepare_cached(
-            "SELECT envelope_from, recipients, policy, created_at, expires_at, content
+            "SELECT envelope_from, recipients, policy, created_at, expires_at, content,
+                 traceparent
              FROM email WHERE id = ?1",
         )?
         .query_row([id.0], |row| {
@@ -80,6 +81,7 @@ pub(super) fn started_of(
                 created_at: from_micros(row.get(3)?),
                 expires_at: optional_time(row, 4)?,
                 content: Bytes::from(row.get::<_, Vec<u8>>(5)?),
+                traceparent: row.get(6)?,
                 state,
                 now,
             })

@@ -9,6 +9,7 @@ use super::error::store_error;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_email.sql"),
     include_str!("../../migrations/sqlite/0002_event.sql"),
+    include_str!("../../migrations/sqlite/0003_message.sql"),
 ];
 
 /// Applies what is missing. Several processes may do this at the same time.

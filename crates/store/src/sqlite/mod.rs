@@ -12,6 +12,7 @@ mod event;
 mod inbox;
 mod key;
 mod list;
+mod message;
 mod migration;
 mod prune;
 mod reader;
@@ -94,8 +95,8 @@ impl SqliteStore {
         })
     }
 
-    /// The queries that must not become slower as sent emails pile up, for a test that asks
-    /// SQLite how it would answer them.
+    /// The queries that must not become slower as sent emails and republished messages pile up, for
+    /// a test that asks SQLite how it would answer them.
     #[doc(hidden)]
     #[must_use]
     pub fn hot_queries() -> Vec<String> {
@@ -103,6 +104,13 @@ impl SqliteStore {
         let fixed = [&single[..], &schedule::DUE, &attempt::UNTICKETED].concat();
         let mut queries: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
         queries.push(rescue::undecided_query());
+        let of_messages = [
+            message::DUE,
+            message::NEXT_DUE,
+            message::NEXT_UNCLAIMED,
+            message::OLDEST_DUE,
+        ];
+        queries.extend(of_messages.map(str::to_owned));
         queries
     }
 

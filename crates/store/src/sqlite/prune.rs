@@ -75,7 +75,7 @@ fn prune_emails(flush: &mut Flush<'_>, sent: i64, dead: i64, most: usize) -> rus
 
 /// Gives free pages back to the file system. The statement answers a row per page and does no
 /// more than it is asked for, so all rows are read.
-fn return_pages(flush: &Flush<'_>) -> rusqlite::Result<()> {
+pub(super) fn return_pages(flush: &Flush<'_>) -> rusqlite::Result<()> {
     let mut statement = flush.prepare_cached("PRAGMA incremental_vacuum(64)")?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}

@@ -121,7 +121,7 @@ impl Ledger for Flush<'_> {
         self.prepare_cached(
             "SELECT owner, message_key, priority, policy, expires_at, erased_at IS NOT NULL,
                  (SELECT reason FROM recipient WHERE email_id = email.id AND status = 'dead'
-                  ORDER BY position LIMIT 1)
+                  ORDER BY position LIMIT 1), traceparent
              FROM email WHERE id = ?1",
         )?
         .query_row([id.0], |row| {
@@ -133,6 +133,7 @@ impl Ledger for Flush<'_> {
                 expires_at: optional_time(row, 4)?,
                 erased: row.get(5)?,
                 given_up: optional_name(row, 6)?,
+                traceparent: row.get(7)?,
             })
         })
         .optional()

@@ -6,7 +6,7 @@ use posthaste_core::status::Status;
 use rusqlite::Connection;
 
 use super::statistics::statistics;
-use super::{SqliteStore, micros};
+use super::{SqliteStore, message, micros};
 use crate::statistics::disagreements;
 
 /// A lease may be left over for this long: a rescuer comes by more often.
@@ -27,8 +27,9 @@ impl SqliteStore {
                 counters_match(&snapshot, &counted, &mut found)?;
                 ledger_is_kept(&snapshot, &ledger, counted.pruned, &mut found)?;
                 for (invariant, what, sql) in CHECKS {
-                    list(&snapshot, invariant, what, sql, now, &mut found)?;
+                    list(&snapshot, "email", invariant, what, sql, now, &mut found)?;
                 }
+                message::verify::check(&snapshot, now, &mut found)?;
                 Ok(found)
             })
             .await
@@ -105,8 +106,10 @@ const CHECKS: [(&str, &str, &str); 10] = [
     ),
 ];
 
-fn list(
+/// Lists the rows that break a promise.
+pub(super) fn list(
     connection: &Connection,
+    noun: &str,
     invariant: &'static str,
     what: &str,
     sql: &str,
@@ -127,7 +130,7 @@ fn list(
         if listed > MOST_LISTED {
             found.push(Violation {
                 invariant,
-                detail: format!("… and more emails of which each {what}"),
+                detail: format!("… and more {noun}s of which each {what}"),
             });
             break;
         }
@@ -140,7 +143,7 @@ fn list(
         };
         found.push(Violation {
             invariant,
-            detail: format!("email {id} {what}{detail}"),
+            detail: format!("{noun} {id} {what}{detail}"),
         });
     }
     Ok(())

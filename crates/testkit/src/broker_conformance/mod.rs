@@ -34,6 +34,7 @@ pub trait BrokerFixture: Send + Sync {
 #[must_use]
 pub fn a_ticket(key: &str, priority: Priority) -> Ticket {
     Ticket {
+        traceparent: None,
         email_id: EmailId::generate(),
         message_key: key.into(),
         priority,

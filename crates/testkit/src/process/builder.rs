@@ -7,7 +7,7 @@ use super::log::Log;
 use super::{DataDir, Posthaste};
 
 /// Variables without the prefix `POSTHASTE_` that configure it.
-const CONFIGURATION: [&str; 16] = [
+const CONFIGURATION: [&str; 17] = [
     "BACKOFF_SCHEDULE",
     "BASE_DELAY_MS",
     "DATABASE_URL",
@@ -17,6 +17,7 @@ const CONFIGURATION: [&str; 16] = [
     "MANUAL_REVIEW_QUEUE",
     "MAX_ATTEMPTS",
     "MAX_DELAY_MS",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
     "RABBITMQ_URL",
     "RETRY_INTERVAL_SECONDS",
     "RETRY_POLL_INTERVAL_MS",

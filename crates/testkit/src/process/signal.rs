@@ -4,6 +4,9 @@ use std::process::Command;
 
 use super::{DEADLINE, Posthaste};
 
+/// How long a process may take to stop that is not needed any more.
+const GENTLE: std::time::Duration = std::time::Duration::from_secs(5);
+
 impl Posthaste {
     /// Ends it as a power cut would: no warning, nothing flushed. Does nothing if it is gone.
     pub fn kill9(&mut self) {
@@ -37,6 +40,20 @@ impl Posthaste {
                 send("KILL", pid);
                 self.fail("it does not end")
             }
+        }
+    }
+
+    /// Asks it to stop, if it runs, and gives it some time.
+    pub(super) fn end_gently(&mut self) {
+        let Some(child) = &mut self.child else {
+            return;
+        };
+        let (pid, began) = (child.id(), std::time::Instant::now());
+        // It may be paused.
+        send("CONT", pid);
+        send("TERM", pid);
+        while matches!(child.try_wait(), Ok(None)) && began.elapsed() < GENTLE {
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }
 

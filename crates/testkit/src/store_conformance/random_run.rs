@@ -13,10 +13,10 @@ use super::{StoreFixture, assert_consistent};
 use crate::{an_email, dead, exhausted, sent, transient, unknown_hold, unknown_resend};
 
 /// A small generator (SplitMix64) with a seed of its own, so that every run is the same.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ impl Random {
         ((z ^ (z >> 31)) % n as u64) as usize
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
         (!from.is_empty()).then(|| from[self.below(from.len())])
     }
 

@@ -6,6 +6,7 @@
 #![allow(missing_docs, reason = "the names of cases are sentences")]
 
 pub mod found;
+pub mod message;
 
 use std::future::Future;
 use std::time::Duration;
@@ -143,6 +144,17 @@ macro_rules! store_tampering {
                 a_second_copy_without_an_unknown_attempt_is_found,
                 an_id_of_the_ledger_that_is_missing_is_found,
                 a_flood_of_violations_is_cut_short,
+            }
+            message {
+                a_message_that_vanished_is_found,
+                a_wrong_counter_of_messages_is_found,
+                a_message_whose_status_was_changed_by_hand_is_found,
+                a_message_without_its_end_is_found,
+                a_message_that_ended_unclaimed_is_found,
+                a_claim_on_a_message_that_is_over_is_found,
+                a_retry_that_was_not_counted_is_found,
+                a_flood_of_messages_is_cut_short,
+                a_message_that_cannot_be_read_holds_up_no_other,
             }
         }
     };

@@ -16,7 +16,7 @@ use crate::Timestamp;
 use crate::decision::Conclusion;
 use crate::email::{EmailId, EmailRecord, NewEmail};
 use crate::lifecycle::{Refusal, State};
-use crate::port::DeadNotice;
+use crate::port::{DeadNotice, MessageStore};
 
 /// The way of an email through the store, in the order of its life.
 #[async_trait]
@@ -178,7 +178,9 @@ pub trait EventStore: Send + Sync {
 
 /// A whole store.
 #[async_trait]
-pub trait Store: EmailStore + DeskStore + KeyStore + InboxStore + EventStore {
+pub trait Store:
+    EmailStore + DeskStore + KeyStore + InboxStore + EventStore + MessageStore
+{
     /// The store's time. All instants in the store are by this clock.
     fn now(&self) -> Timestamp;
 

@@ -68,6 +68,8 @@ pub struct Started {
     pub created_at: Timestamp,
     /// Not to be sent after.
     pub expires_at: Option<Timestamp>,
+    /// The step of its trace that came before all attempts.
+    pub traceparent: Option<String>,
     /// The store's time at which the attempt began.
     pub now: Timestamp,
 }
@@ -131,6 +133,8 @@ pub struct Due {
     pub token: i64,
     /// When it was due.
     pub due_at: Timestamp,
+    /// The trace that it belongs to.
+    pub traceparent: Option<String>,
     /// Whether its budget was spent: then it is dead now, and not to be published.
     pub exhausted: bool,
     /// Whether it had become too late: then it is dead now, and not to be published.

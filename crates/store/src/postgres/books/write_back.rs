@@ -73,7 +73,9 @@ const INSERT_DEATHS: &str = "INSERT INTO event (kind, email_id, at, reason, erro
      SELECT 'email_dead', u.id, $5::timestamptz, u.reason, u.error, u.attempts
      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int4[]) AS u (id, reason, error, attempts)";
 
-const INSERT_AUDIT: &str = "INSERT INTO audit_log (at, actor, action, subject, result)
+/// Entries of the audit log, one after the other.
+pub(in crate::postgres) const INSERT_AUDIT: &str =
+    "INSERT INTO audit_log (at, actor, action, subject, result)
      SELECT $5::timestamptz, u.actor, u.action, u.subject, u.result
      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY
          AS u (actor, action, subject, result, n) ORDER BY u.n";
@@ -103,9 +105,13 @@ fn uuids<'a>(ids: impl IntoIterator<Item = &'a EmailId>) -> Vec<Uuid> {
     ids.into_iter().map(|id| id.0).collect()
 }
 
-fn int(n: u32) -> i32 {
+/// A number as it is kept; one that is too large is as large as possible.
+pub(in crate::postgres) fn int(n: u32) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
+
+/// A value that waits to be sent.
+pub(in crate::postgres) type Value<'a> = Box<dyn tokio_postgres::types::ToSql + Sync + Send + 'a>;
 
 /// Statements that were sent, each waiting for its answer. They are answered in their order;
 /// sending one does not wait for the answer to the one before.
@@ -123,10 +129,10 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Sends a statement with the values it needs.
-    async fn send(
+    pub(in crate::postgres) async fn send(
         &mut self,
         sql: &'static str,
-        values: Vec<Box<dyn tokio_postgres::types::ToSql + Sync + Send>>,
+        values: Vec<Value<'a>>,
     ) -> Result<(), Error> {
         let statement = self.client.prepare_cached(sql).await?;
         let client = self.client;
@@ -154,8 +160,11 @@ impl<'a> Pipeline<'a> {
 }
 
 macro_rules! values {
-    ($($value:expr),+ $(,)?) => { vec![$(Box::new($value) as Box<dyn tokio_postgres::types::ToSql + Sync + Send>),+] };
+    ($($value:expr),+ $(,)?) => {
+        vec![$(Box::new($value) as $crate::postgres::books::Value<'_>),+]
+    };
 }
+pub(in crate::postgres) use values;
 
 impl Books {
     /// Sends everything that is to be written. `slot` is where this connection counts.
@@ -331,9 +340,7 @@ impl Books {
     }
 }
 
-fn state_values(
-    rows: &[(&EmailId, &State)],
-) -> Vec<Box<dyn tokio_postgres::types::ToSql + Sync + Send>> {
+fn state_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
     fn column<T>(rows: &[(&EmailId, &State)], of: impl Fn(&State) -> T) -> Vec<T> {
         rows.iter().map(|(_, state)| of(state)).collect()
     }

@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 
 use super::journal::Journal;
 use super::member::{Ended, Member, Recipe, Role};
-use super::options::Options;
 
 /// When all must listen for the first time.
 const READY: Duration = Duration::from_secs(60);
@@ -32,7 +31,7 @@ impl Drop for Frozen<'_> {
 }
 
 /// Every process.
-pub(super) struct Fleet {
+pub(crate) struct Fleet {
     members: Vec<Arc<Member>>,
     kills: Mutex<BTreeMap<Role, u64>>,
     freezes: AtomicU64,
@@ -42,21 +41,16 @@ pub(super) struct Fleet {
 
 impl Fleet {
     /// Starts all of them at the same time, on a database that is still empty.
-    pub(super) async fn start(
-        options: &Options,
+    pub(crate) async fn start(
+        wanted: &[(Role, u64)],
         recipe: Arc<Recipe>,
         journal: Arc<Journal>,
     ) -> anyhow::Result<Arc<Self>> {
-        let wanted = [
-            (Role::Api, options.apis),
-            (Role::Sender, options.senders),
-            (Role::Scheduler, options.schedulers),
-        ];
         let mut members = Vec::new();
         let mut running = JoinSet::new();
         for (role, count) in wanted {
-            for number in 1..=count {
-                let member = Member::new(role, number, Arc::clone(&recipe), Arc::clone(&journal));
+            for number in 1..=*count {
+                let member = Member::new(*role, number, Arc::clone(&recipe), Arc::clone(&journal));
                 running.spawn(Arc::clone(&member).keep_running());
                 members.push(member);
             }
@@ -91,13 +85,13 @@ impl Fleet {
     }
 
     /// The addresses of the processes that take emails right now.
-    pub(super) fn apis(&self) -> Vec<String> {
+    pub(crate) fn apis(&self) -> Vec<String> {
         let apis = self.members.iter().filter(|m| m.role == Role::Api);
         apis.filter_map(|member| member.address()).collect()
     }
 
     /// Kills one process after the other until dropped.
-    pub(super) async fn kill(&self, every: Duration, seed: u64) {
+    pub(crate) async fn kill(&self, every: Duration, seed: u64) {
         if every.is_zero() {
             return std::future::pending().await;
         }
@@ -114,7 +108,7 @@ impl Fleet {
     }
 
     /// Freezes one process after the other until dropped.
-    pub(super) async fn freeze(&self, every: Duration, seed: u64) {
+    pub(crate) async fn freeze(&self, every: Duration, seed: u64) {
         if every.is_zero() {
             return std::future::pending().await;
         }
@@ -137,18 +131,18 @@ impl Fleet {
     }
 
     /// How often one was frozen.
-    pub(super) fn freezes(&self) -> u64 {
+    pub(crate) fn freezes(&self) -> u64 {
         self.freezes.load(Ordering::Relaxed)
     }
 
     /// How many were killed of each role.
-    pub(super) fn kills(&self) -> BTreeMap<Role, u64> {
+    pub(crate) fn kills(&self) -> BTreeMap<Role, u64> {
         let kills = self.kills.lock().unwrap_or_else(PoisonError::into_inner);
         kills.clone()
     }
 
     /// Processes that ended by themselves since the last time this was asked.
-    pub(super) fn ended(&self) -> Vec<Ended> {
+    pub(crate) fn ended(&self) -> Vec<Ended> {
         self.members
             .iter()
             .flat_map(|member| member.ended())
@@ -156,7 +150,7 @@ impl Fleet {
     }
 
     /// Fails if one cannot even be started.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ended) = running.try_join_next() {
             ended??;
@@ -166,7 +160,7 @@ impl Fleet {
     }
 
     /// Kills all of them.
-    pub(super) async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         let mut running = {
             let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *running)

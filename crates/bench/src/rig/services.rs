@@ -8,15 +8,21 @@ use anyhow::{Context as _, bail, ensure};
 use tokio::process::Command;
 use tokio_postgres::{Client, NoTls};
 
-use super::options::Options;
+/// Which servers are given. The others are started, unless they are not wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Given {
+    pub(crate) database_url: Option<String>,
+    pub(crate) rabbitmq_url: Option<String>,
+    pub(crate) without_rabbitmq: bool,
+}
 
 /// The servers, and where they are.
-pub(super) struct Services {
+pub(crate) struct Services {
     private: Option<Private>,
     /// Where everyone finds PostgreSQL.
-    pub(super) database_url: String,
+    pub(crate) database_url: String,
     /// Where everyone finds RabbitMQ, if it is used.
-    pub(super) rabbitmq_url: Option<String>,
+    pub(crate) rabbitmq_url: Option<String>,
     /// A schema on a given server.
     schema: Option<Schema>,
 }
@@ -28,12 +34,12 @@ struct Schema {
 
 impl Services {
     /// Starts what is not given. Takes some seconds.
-    pub(super) async fn start(options: &Options, folder: &Path, run: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn start(given: &Given, folder: &Path, run: &str) -> anyhow::Result<Self> {
         let mut wanted = Vec::new();
-        if options.database_url.is_none() {
+        if given.database_url.is_none() {
             wanted.push("postgres");
         }
-        if options.rabbitmq_url.is_none() && !options.without_rabbitmq {
+        if given.rabbitmq_url.is_none() && !given.without_rabbitmq {
             wanted.push("rabbitmq");
         }
         let private = match wanted.is_empty() {
@@ -45,12 +51,12 @@ impl Services {
                 .as_ref()
                 .and_then(|private| private.variable(variable))
         };
-        let rabbitmq_url = match &options.rabbitmq_url {
-            _ if options.without_rabbitmq => None,
+        let rabbitmq_url = match &given.rabbitmq_url {
+            _ if given.without_rabbitmq => None,
             Some(url) => Some(url.clone()),
             None => Some(own("TEST_RABBITMQ_URL").context("RabbitMQ has no address")?),
         };
-        let (database_url, schema) = match &options.database_url {
+        let (database_url, schema) = match &given.database_url {
             None => {
                 let url = own("TEST_DATABASE_URL").context("PostgreSQL has no address")?;
                 (url, None)
@@ -73,12 +79,30 @@ impl Services {
     }
 
     /// A connection of our own.
-    pub(super) async fn database(&self) -> anyhow::Result<Client> {
+    pub(crate) async fn database(&self) -> anyhow::Result<Client> {
         connect(&self.database_url).await
     }
 
+    /// Has a PostgreSQL of our own work with other settings from now on. The answer is whether it
+    /// is ours.
+    pub(crate) async fn configure_postgres(
+        &self,
+        settings: &[(&str, &str)],
+    ) -> anyhow::Result<bool> {
+        if self.schema.is_some() {
+            return Ok(false);
+        }
+        let database = self.database().await?;
+        for (name, value) in settings {
+            let sql = format!("ALTER SYSTEM SET {name} = '{value}'");
+            database.batch_execute(&sql).await?;
+        }
+        self.restart_postgres(Duration::ZERO).await?;
+        Ok(true)
+    }
+
     /// Crashes PostgreSQL and starts it again on the same data, after a while.
-    pub(super) async fn restart_postgres(&self, away: Duration) -> anyhow::Result<()> {
+    pub(crate) async fn restart_postgres(&self, away: Duration) -> anyhow::Result<()> {
         let private = self.private.as_ref().context("it is not ours to restart")?;
         private.run(&["crash", "postgres"]).await?;
         tokio::time::sleep(away).await;
@@ -88,13 +112,13 @@ impl Services {
     }
 
     /// Crashes RabbitMQ and starts it again on the same data.
-    pub(super) async fn restart_rabbitmq(&self) -> anyhow::Result<()> {
+    pub(crate) async fn restart_rabbitmq(&self) -> anyhow::Result<()> {
         let private = self.private.as_ref().context("it is not ours to restart")?;
         private.run(&["restart", "rabbitmq"]).await.map(drop)
     }
 
     /// Takes back what was made on given servers.
-    pub(super) async fn clean(&self) -> anyhow::Result<()> {
+    pub(crate) async fn clean(&self) -> anyhow::Result<()> {
         if let Some(Schema { server, name }) = &self.schema {
             execute(server, &format!("DROP SCHEMA {name} CASCADE")).await?;
         }

@@ -19,10 +19,11 @@ const REST: Duration = Duration::from_secs(1);
 
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Api,
     Sender,
     Scheduler,
+    Messages,
 }
 
 impl fmt::Display for Role {
@@ -31,21 +32,22 @@ impl fmt::Display for Role {
             Self::Api => "api",
             Self::Sender => "sender",
             Self::Scheduler => "scheduler",
+            Self::Messages => "messages",
         })
     }
 }
 
 /// How every process is started.
-pub(super) struct Recipe {
-    pub(super) binary: PathBuf,
-    pub(super) variables: Vec<(String, String)>,
+pub(crate) struct Recipe {
+    pub(crate) binary: PathBuf,
+    pub(crate) variables: Vec<(String, String)>,
     /// Where logs and data directories are.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 impl Recipe {
     /// The binary with nothing of the developer's own configuration.
-    pub(super) fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.binary);
         command.env_clear();
         for name in ["PATH", "HOME", "TMPDIR"] {
@@ -61,18 +63,38 @@ impl Recipe {
             .kill_on_drop(true);
         command
     }
+
+    /// Has the binary audit the stored state. The answer is what it complains about, if anything.
+    pub(crate) async fn verify(&self, ledger: Option<&Path>) -> anyhow::Result<Option<String>> {
+        let mut command = self.command();
+        command.arg("verify");
+        if let Some(ledger) = ledger {
+            command.arg("--ledger").arg(ledger);
+        }
+        let output = command.output().await?;
+        if output.status.success() {
+            return Ok(None);
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        Ok(Some(format!(
+            "posthaste verify: {}\n{}\n{}",
+            output.status,
+            text(&output.stdout),
+            text(&output.stderr)
+        )))
+    }
 }
 
 /// A process that ended without being killed.
-pub(super) struct Ended {
-    pub(super) at: Instant,
-    pub(super) what: String,
+pub(crate) struct Ended {
+    pub(crate) at: Instant,
+    pub(crate) what: String,
 }
 
 /// One process of the cluster.
-pub(super) struct Member {
-    pub(super) name: String,
-    pub(super) role: Role,
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) role: Role,
     recipe: Arc<Recipe>,
     journal: Arc<Journal>,
     kill: Notify,
@@ -83,7 +105,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(
+    pub(crate) fn new(
         role: Role,
         number: u64,
         recipe: Arc<Recipe>,
@@ -102,7 +124,7 @@ impl Member {
     }
 
     /// Where it listens, if it does right now.
-    pub(super) fn address(&self) -> Option<String> {
+    pub(crate) fn address(&self) -> Option<String> {
         let address = self.address.lock().unwrap_or_else(PoisonError::into_inner);
         address.clone()
     }
@@ -112,19 +134,19 @@ impl Member {
     }
 
     /// Kills it without a warning; it is started again at once.
-    pub(super) fn kill9(&self) {
+    pub(crate) fn kill9(&self) {
         self.kill.notify_one();
     }
 
     /// Stops it in the middle of whatever it does, as a paused machine would. The answer is
     /// whether it was there; [`Member::thaw`] lets it go on.
-    pub(super) fn freeze(&self) -> Option<u32> {
+    pub(crate) fn freeze(&self) -> Option<u32> {
         let pid = (*self.pid())?;
         send("STOP", pid).then_some(pid)
     }
 
     /// Lets it go on, if it still is the same process.
-    pub(super) fn thaw(&self, pid: u32) {
+    pub(crate) fn thaw(&self, pid: u32) {
         if *self.pid() == Some(pid) {
             send("CONT", pid);
         }
@@ -135,16 +157,16 @@ impl Member {
     }
 
     /// How often it ended by itself.
-    pub(super) fn ended(&self) -> Vec<Ended> {
+    pub(crate) fn ended(&self) -> Vec<Ended> {
         std::mem::take(&mut self.ended.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn log_file(&self) -> PathBuf {
+    pub(crate) fn log_file(&self) -> PathBuf {
         self.recipe.folder.join(format!("{}.log", self.name))
     }
 
     /// Runs it until dropped, which kills it.
-    pub(super) async fn keep_running(self: Arc<Self>) -> anyhow::Result<()> {
+    pub(crate) async fn keep_running(self: Arc<Self>) -> anyhow::Result<()> {
         loop {
             let mut child = self.spawn()?;
             *self.pid() = child.id();

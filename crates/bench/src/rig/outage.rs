@@ -8,7 +8,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// The times at which PostgreSQL was away.
 #[derive(Default)]
-pub(super) struct Outages {
+pub(crate) struct Outages {
     /// Beginning and end; none: it lasts.
     windows: Mutex<Vec<(Instant, Option<Instant>)>>,
 }
@@ -18,18 +18,18 @@ impl Outages {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.windows().push((Instant::now(), None));
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         if let Some(last) = self.windows().last_mut() {
             last.1 = Some(Instant::now());
         }
     }
 
     /// Whether PostgreSQL was away then, or just before.
-    pub(super) fn excuses(&self, at: Instant) -> bool {
+    pub(crate) fn excuses(&self, at: Instant) -> bool {
         self.windows()
             .iter()
             .any(|(begin, end)| at >= *begin && end.is_none_or(|end| at <= end + GRACE))

@@ -1,0 +1,181 @@
+//! The message lane under load, beside the least that the same servers need for the same work.
+//!
+//! Everything shares this machine: PostgreSQL, RabbitMQ, the process, and the driver that hands
+//! messages in and gets them back. So the yardstick is taken in the same run, in turns.
+
+mod drain;
+mod driver;
+mod lane;
+mod live;
+mod memory;
+mod options;
+mod reference;
+mod report;
+mod search;
+mod statements;
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+pub(crate) use self::options::{Options, variable};
+pub(crate) use self::report::Report;
+
+use self::lane::Lane;
+use self::live::Load;
+use self::memory::Memory;
+use self::options::Part;
+use self::reference::Reference;
+use self::report::{drain_line, load_average};
+use self::statements::Statements;
+use crate::amqp::QueueType;
+use crate::rig;
+use crate::rig::journal::Journal;
+use crate::rig::services::{Given, Services};
+
+/// How often a backlog is put back beside many messages that are not due.
+const HISTORY_ROUNDS: u32 = 2;
+
+/// Runs everything. Whatever was started is stopped in the end, also at Ctrl-C.
+pub(crate) async fn run(binary: &Path, options: Options) -> anyhow::Result<Report> {
+    rig::unless_interrupted(run_to_the_end(binary, &options.scaled())).await
+}
+
+async fn run_to_the_end(binary: &Path, options: &Options) -> anyhow::Result<Report> {
+    let folder = tempfile::Builder::new()
+        .prefix("posthaste-bench-")
+        .tempdir()?;
+    let journal = Journal::new();
+    let run = format!("bench-{}", std::process::id());
+    let given = Given {
+        database_url: options.database_url.clone(),
+        rabbitmq_url: options.rabbitmq_url.clone(),
+        without_rabbitmq: false,
+    };
+    journal.line("starting the servers");
+    let services = Services::start(&given, folder.path(), &run).await?;
+    let lane = Lane::set_up(binary, &services, options, &run).await?;
+    let mut bench = Bench {
+        lane: &lane,
+        reference: None,
+        options,
+        journal: &journal,
+        report: Report {
+            facts: lane.facts().await?,
+            load_average: load_average(),
+            queue_type: options.queue_type,
+            ..Report::default()
+        },
+    };
+    if options.rate.is_none() || options.wants(Part::Drain) {
+        journal.line("filling the table of the reference");
+        let beside = options.beside.as_deref();
+        let reference = Reference::set_up(&services, lane.rabbitmq_url, &run, beside);
+        bench.reference = Some(reference.await?);
+    }
+    bench.take_turns().await?;
+    if options.wants(Part::Live) {
+        bench.live().await?;
+    }
+    if options.wants(Part::History) {
+        bench.beside_history().await?;
+    }
+    let report = bench.report;
+    lane.clean().await?;
+    services.clean().await?;
+    Ok(report)
+}
+
+/// A run.
+struct Bench<'a> {
+    lane: &'a Lane<'a>,
+    reference: Option<Reference<'a>>,
+    options: &'a Options,
+    journal: &'a Journal,
+    report: Report,
+}
+
+impl Bench<'_> {
+    /// The reference and a backlog in turns.
+    async fn take_turns(&mut self) -> anyhow::Result<()> {
+        for _ in 0..self.options.rounds {
+            for queue_type in [QueueType::Classic, QueueType::Quorum] {
+                self.measure_reference(queue_type).await?;
+            }
+            if self.options.wants(Part::Drain) {
+                self.lane.forget().await?;
+                let drained = self.lane.drain(self.journal).await?;
+                self.journal.line(&drain_line(&drained));
+                self.report.drains.push(drained);
+            }
+        }
+        Ok(())
+    }
+
+    async fn measure_reference(&mut self, queue_type: QueueType) -> anyhow::Result<()> {
+        let Some(reference) = &self.reference else {
+            return Ok(());
+        };
+        for workers in [1, 2] {
+            let time = self.options.reference_time.0;
+            let rate = reference.measure(queue_type, workers, time).await?;
+            let name = queue_type.name();
+            self.journal.line(&format!(
+                "reference, {name}, {workers} workers: {rate:.0}/s"
+            ));
+            let rates = &mut self.report.reference;
+            rates.entry((name, workers)).or_default().push(rate);
+        }
+        Ok(())
+    }
+
+    /// The whole loop: the highest rate, and how late messages are at a moderate one.
+    async fn live(&mut self) -> anyhow::Result<()> {
+        let (lane, journal) = (self.lane, self.journal);
+        let reference = self.report.reference_rate();
+        let rate = self.options.rate.or(reference.map(|rate| rate / 4.0));
+        let rate = rate.context("no rate")?;
+        lane.forget().await?;
+        let server = lane.start().await?;
+        let watch = Memory::watch(server.id()?);
+        let statements = Statements::begin(&lane.database).await;
+        self.report.tries = lane.search(rate * 2.0, &server, journal).await?;
+        if let Some(statements) = statements {
+            let messages = self.report.tries.iter().map(|lived| lived.total);
+            let messages: u64 = messages.sum();
+            self.report.statements = statements
+                .most_expensive(&lane.database, messages as f64)
+                .await?;
+        }
+        let time = self.options.time.0;
+        let lived = lane.live(Load { rate, time }, &server, journal).await?;
+        journal.line(&lived.line());
+        self.report.lateness = Some(lived);
+        self.report.memory = Some(watch.so_far());
+        lane.settle_all().await?;
+        server.stop().await?;
+        self.measure_reference(self.options.queue_type).await
+    }
+
+    /// A backlog beside many messages that are not due.
+    async fn beside_history(&mut self) -> anyhow::Result<()> {
+        let (lane, journal) = (self.lane, self.journal);
+        if self.report.drains.is_empty() {
+            lane.forget().await?;
+            let drained = lane.drain(journal).await?;
+            journal.line(&drain_line(&drained));
+            self.report.drains.push(drained);
+        }
+        lane.forget().await?;
+        let history = self.options.history;
+        journal.line(&format!("storing {history} messages that are not due"));
+        let due = "interval '1 day' + random() * interval '1 day'";
+        lane.store(history, due).await?;
+        for _ in 0..HISTORY_ROUNDS.min(self.options.rounds) {
+            let drained = lane.drain(journal).await?;
+            journal.line(&format!("beside them: {}", drain_line(&drained)));
+            self.report.history.push(drained);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! The options of the message lane.
+
+use posthaste_core::duration::HumanDuration;
+use posthaste_core::message::MessagePolicy;
+use posthaste_core::port::MessageRetention;
+use posthaste_core::retry_policy::{Backoff, OnUnknown, RetryPolicy};
+use posthaste_engine::MessageConfig;
+use serde::Deserialize;
+
+use super::load::ConfigError;
+use super::settings::Settings;
+
+/// The name of the policy that messages follow.
+pub(super) const MESSAGE_POLICY: &str = "message";
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub(crate) struct Messages {
+    pub(crate) queue: String,
+    pub(crate) max_retries: u32,
+    pub(crate) base_delay: HumanDuration,
+    pub(crate) max_delay: HumanDuration,
+    pub(crate) jitter: HumanDuration,
+    pub(crate) poll_interval: HumanDuration,
+    pub(crate) max_publish_failures: u32,
+    pub(crate) prefetch: u16,
+}
+
+impl Messages {
+    /// The delays as they are configured here.
+    pub(super) fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            max_attempts: self.max_retries,
+            backoff: Backoff::Exponential {
+                base: self.base_delay,
+                factor: 2.0,
+                cap: self.max_delay,
+            },
+            jitter: self.jitter,
+            on_unknown: OnUnknown::Resend,
+            max_unknown_resends: 0,
+            expire_after: None,
+        }
+    }
+}
+
+impl Settings {
+    /// How the message lane works.
+    pub(crate) fn message_config(&self) -> Result<MessageConfig, ConfigError> {
+        let policies = self.policies()?;
+        let named = policies.get(MESSAGE_POLICY).cloned();
+        Ok(MessageConfig {
+            policy: MessagePolicy {
+                retry: named.unwrap_or_else(|| self.messages.retry_policy()),
+                max_publish_failures: self.messages.max_publish_failures,
+            },
+            poll_interval: self.messages.poll_interval.0,
+            retention: MessageRetention {
+                retried: self.retention.messages.0,
+                failed: self.retention.dead.0,
+            },
+        })
+    }
+}
