@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use posthaste_core::Timestamp;
 use posthaste_core::message::{
     Arrival, Failure, MessageAction, MessageId, MessagePolicy, MessageState, MessageStatus,
-    Properties,
 };
 use posthaste_core::port::{MessageActed, Scheduled, Violation};
 
@@ -126,11 +125,6 @@ pub(crate) const fn audited(acted: &MessageActed) -> Option<&'static str> {
         MessageActed::Refused(..) => Some("refused"),
         MessageActed::NotFound => None,
     }
-}
-
-/// What a message says about itself, as it is kept.
-pub(crate) fn written(properties: &Properties) -> serde_json::Result<String> {
-    serde_json::to_string(properties)
 }
 
 /// The number for every state, from counters of some.

@@ -222,7 +222,7 @@ macro_rules! implement_ports {
                 most: usize,
                 most_bytes: usize,
                 lease: Duration,
-            ) -> StoreResult<Vec<MessageRecord>> {
+            ) -> StoreResult<Vec<ClaimedMessage>> {
                 self.claim_due_messages(most, most_bytes, lease).await
             }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::message::{
-    Arrival, Failure, MessageAction, MessageId, MessagePolicy, MessageRecord, MessageStatus,
-    Outcome, Properties,
+    Arrival, Failure, MessageAction, MessageId, MessagePolicy, MessageStatus, Outcome, Properties,
 };
 use posthaste_core::port::{
-    Actor, DeskStore as _, MessageRetention, MessageStore as _, Scheduled, Settled, Store as _,
+    Actor, ClaimedMessage, DeskStore as _, MessageRetention, MessageStore as _, Scheduled, Settled,
+    Store as _,
 };
 use posthaste_core::retry_policy::RetryPolicy;
 use posthaste_store::{PostgresOptions, PostgresStore};
@@ -66,8 +66,8 @@ fn exhausted(id: u128) -> Arrival {
 }
 
 /// What came of claimed messages: all is well.
-fn done(store: &PostgresStore, claimed: &[MessageRecord]) -> Vec<Settled> {
-    let settle = |message: &MessageRecord| {
+fn done(store: &PostgresStore, claimed: &[ClaimedMessage]) -> Vec<Settled> {
+    let settle = |ClaimedMessage { message, .. }: &ClaimedMessage| {
         let (state, now) = (&message.state, store.now());
         let task = state.task(&policy());
         Settled {
@@ -160,7 +160,7 @@ async fn a_message_that_is_pruned_while_it_fails_again_is_new() {
     let store = open(&database).await;
     store.schedule(vec![exhausted(1)], &policy()).await.unwrap();
     let claimed = store.claim_messages(1, BYTES, LEASE).await.unwrap();
-    let number = claimed[0].number;
+    let number = claimed[0].message.number;
     let settled = store.settle_messages(done(&store, &claimed)).await;
     assert_eq!(settled.unwrap(), [true]);
     let beside = database.beside().await;
@@ -193,7 +193,7 @@ async fn a_message_that_is_pruned_while_it_fails_again_is_new() {
     };
     assert_eq!((state.status, state.token), (MessageStatus::Pending, 0));
     let claimed = store.claim_messages(1, BYTES, LEASE).await.unwrap();
-    assert!(claimed[0].number > number);
+    assert!(claimed[0].message.number > number);
     assert_clean(&store).await;
 }
 
@@ -222,7 +222,7 @@ async fn cut_connections_are_made_anew_without_a_word() {
         let settled = store.settle_messages(done(&store, &claimed)).await;
         assert_eq!(settled.unwrap(), [true]);
         cut().await;
-        let ids = vec![claimed[0].id];
+        let ids = vec![claimed[0].message.id];
         let action = MessageAction::Discard;
         store
             .act_on_messages(ids, action, &operator())
@@ -288,7 +288,7 @@ async fn several_instances_claim_each_message_once() {
                 if claimed.is_empty() {
                     return numbers;
                 }
-                numbers.extend(claimed.iter().map(|message| message.number));
+                numbers.extend(claimed.iter().map(|claimed| claimed.message.number));
                 let answers = store.settle_messages(done(&store, &claimed)).await.unwrap();
                 assert!(answers.iter().all(|kept| *kept), "no claim is lost");
             }

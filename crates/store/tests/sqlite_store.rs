@@ -303,7 +303,9 @@ async fn no_hot_query_reads_the_whole_table() {
         let steps: Vec<_> = plan.iter().filter(touches).collect();
         assert!(!steps.is_empty(), "{sql}: {plan:#?}");
         for step in steps {
-            assert!(step.starts_with("SEARCH "), "{sql}: {step}");
+            // Or the first entry of a small index.
+            let is_first = step.ends_with("INDEX idx_retry_next_retry") && sql.ends_with("LIMIT 1");
+            assert!(step.starts_with("SEARCH ") || is_first, "{sql}: {step}");
         }
         // The order comes from the index, too: nothing is collected and sorted.
         assert!(

@@ -1,6 +1,7 @@
 //! Messages of other services on their way back.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
@@ -12,6 +13,14 @@ use rand::Rng as _;
 
 use crate::message_lane::{a_failure, a_message, hand_in, publish, started, take};
 use crate::server::options_for;
+
+/// Options for these queues, with time enough for every answer.
+fn patient(queues: &Queues) -> RabbitMqOptions {
+    RabbitMqOptions {
+        publish_deadline: Duration::from_secs(3600),
+        ..options_for(queues)
+    }
+}
 
 /// A queue that takes one message and no more.
 async fn declare_narrow(queues: &Queues, queue: &str) {
@@ -28,7 +37,7 @@ async fn each_message_has_an_answer_of_its_own() {
     let [orders, full, missing] = ["orders", "full", "missing"].map(|name| queues.of_service(name));
     queues.declare(&orders).await;
     declare_narrow(&queues, &full).await;
-    let lane = started(options_for(&queues)).await;
+    let lane = started(patient(&queues)).await;
     assert_eq!(
         publish(&lane, a_message(&full, "a")).await,
         Handed::Confirmed
@@ -59,7 +68,7 @@ async fn each_message_has_an_answer_of_its_own() {
 #[tokio::test]
 async fn a_queue_of_ours_that_was_deleted_comes_back() {
     let queues = Queues::fresh();
-    let lane = started(options_for(&queues)).await;
+    let lane = started(patient(&queues)).await;
     queues.delete(&queues.review()).await;
     let message = || Outgoing {
         destination: Destination::Review,
@@ -77,7 +86,7 @@ async fn a_message_says_about_itself_what_it_should() {
     let queues = Queues::fresh();
     let orders = queues.of_service("orders");
     queues.declare(&orders).await;
-    let lane = started(options_for(&queues)).await;
+    let lane = started(patient(&queues)).await;
     let list = vec![HeaderValue::Integer(1), "two".into(), HeaderValue::Void];
     let table = Headers::from([("inner".to_owned(), HeaderValue::Boolean(false))]);
     let headers = [
@@ -145,7 +154,7 @@ async fn a_payload_comes_back_byte_for_byte() {
     let queues = Queues::fresh();
     let orders = queues.of_service("orders");
     queues.declare(&orders).await;
-    let lane = started(options_for(&queues)).await;
+    let lane = started(patient(&queues)).await;
     let mut random = vec![0; 1 << 20];
     rand::rng().fill_bytes(&mut random);
     for payload in [Vec::new(), (0..=255).collect(), random] {
@@ -165,11 +174,7 @@ async fn large_messages_are_sent_a_few_at_a_time() {
     let queues = Queues::fresh();
     let orders = queues.of_service("orders");
     queues.declare(&orders).await;
-    let lane = started(RabbitMqOptions {
-        publish_deadline: std::time::Duration::from_secs(3600),
-        ..options_for(&queues)
-    })
-    .await;
+    let lane = started(patient(&queues)).await;
     let messages = (0..20u8).map(|n| a_message(&orders, vec![n; 1 << 20]));
     let handed = lane.publish(messages.collect()).await;
     assert!(handed == vec![Handed::Confirmed; 20]);
@@ -185,7 +190,7 @@ async fn headers_that_fit_no_frame_are_refused_and_neighbours_flow() {
     let queues = Queues::fresh();
     let orders = queues.of_service("orders");
     queues.declare(&orders).await;
-    let lane = started(options_for(&queues)).await;
+    let lane = started(patient(&queues)).await;
     let mut large = a_message(&orders, "large");
     let header = HeaderValue::Text("h".repeat(200_000));
     large.properties.headers.insert("large".into(), header);

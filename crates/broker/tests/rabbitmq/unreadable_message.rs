@@ -71,6 +71,7 @@ async fn what_breaks_a_rule_goes_to_review_with_the_reason() {
         let said = &kept.headers["x-error-reason"];
         assert!(said.starts_with(&reason), "{said}");
     }
+    until("both are counted", || lane.counts().undecodable == 2).await;
     lane.close().await;
     queues.wait_for_count(&queues.messages(), 0).await;
 }

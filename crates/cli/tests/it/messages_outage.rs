@@ -9,8 +9,7 @@ use posthaste_testkit::{Message, Proxy};
 
 use crate::backend::{Backend, on_both_stores};
 use crate::messages_support::{
-    a_failure, a_service, acknowledged_all, assert_copy, hand_in, patient, quick, start_lane,
-    take_one,
+    a_failure, a_service, assert_copy, hand_in, patient, quick, start_lane, take_one,
 };
 use crate::support::{eventually, get, metric, verify};
 
@@ -65,7 +64,7 @@ async fn assert_each_came_once(
         assert_eq!((row.retry_count, row.repeats), (1, 0), "{row:?}");
         assert_eq!((row.publish_failures, row.last_error), (0, None));
     }
-    assert!(acknowledged_all(lane, backend).await);
+    assert_eq!(lane.terminate().await, Some(0));
     let copies = copies(backend, queue).await;
     for failure in failures {
         let [copy] = &copies[&failure.message_id][..] else {
@@ -134,7 +133,7 @@ async fn a_confirmation_that_is_lost_makes_a_repeat_that_says_so(backend: &Backe
 
     let row = backend.until_message_is(id, "retried").await;
     assert_eq!((row.retry_count, row.publish_failures), (1, 0));
-    assert!(acknowledged_all(&mut lane, backend).await);
+    assert_eq!(lane.terminate().await, Some(0));
     let copies = copies(backend, &queue).await;
     let most = usize::try_from(row.repeats).unwrap() + 1;
     assert!((1..=most).contains(&copies[id].len()), "{copies:?}");
@@ -169,7 +168,7 @@ async fn a_connection_that_is_cut_under_load_loses_nothing_and_counts_every_repe
         assert_eq!(row.retry_count, 1);
         most.insert(message_id, usize::try_from(row.repeats).unwrap() + 1);
     }
-    assert!(acknowledged_all(&mut lane, backend).await);
+    assert_eq!(lane.terminate().await, Some(0));
     let copies = copies(backend, &queue).await;
     assert_eq!(copies.len(), failures.len());
     for failure in &failures {
@@ -232,11 +231,13 @@ async fn what_is_not_kept_is_not_acknowledged() {
         proxy.restore();
         lane.restart(&[]).await;
         for failure in &more {
-            backend.until_message(&failure.message_id, |_| true).await;
+            let id = &failure.message_id;
+            backend.until_message_is(id, "retried").await;
         }
         failures.extend(more);
     }
     assert_each_came_once(&backend, &mut lane, &queue, &failures).await;
+    assert_eq!(queues.count(&queues.messages()).await, 0, "now it is");
 }
 
 #[tokio::test]

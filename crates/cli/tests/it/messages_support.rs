@@ -8,7 +8,7 @@ use prost::Message as _;
 use uuid::Uuid;
 
 use crate::backend::Backend;
-use crate::support::{metric, until_healthy};
+use crate::support::{eventually, metric, text, until_healthy};
 
 /// An hour in milliseconds: what waits for so long does not come by itself.
 pub(crate) const AN_HOUR: &str = "3600000";
@@ -20,6 +20,11 @@ pub(crate) fn quick(backend: &Backend) -> PosthasteBuilder {
         .env("BASE_DELAY_MS", "100")
         .env("MAX_DELAY_MS", "200")
         .env("POSTHASTE_MESSAGES__JITTER", "0s")
+}
+
+/// Everything on this, with short delays. A queue that does not take a message is asked for ever.
+pub(crate) fn stubborn(backend: &Backend) -> PosthasteBuilder {
+    quick(backend).env("POSTHASTE_MESSAGES__MAX_PUBLISH_FAILURES", "1000000")
 }
 
 /// Everything on this. Messages wait for an hour, and nobody looks for them meanwhile.
@@ -97,6 +102,12 @@ pub(crate) fn assert_copy(message: &Message, failure: &RetryMessage, retry_count
 /// Ends a lane as it should end, and says whether it left its own queue empty: whatever it did
 /// not acknowledge is back there.
 pub(crate) async fn acknowledged_all(lane: &mut Posthaste, backend: &Backend) -> bool {
+    // What is handed in last is kept last, and waits.
+    let mut last = a_failure("nowhere");
+    last.next_retry_at_ms = i64::from(u32::MAX) * 1000;
+    hand_in(backend, &last).await;
+    let id = &last.message_id;
+    backend.until_message_is(id, "pending").await;
     assert_eq!(lane.terminate().await, Some(0));
     let queues = backend.queues();
     queues.count(&queues.messages()).await == 0
@@ -105,4 +116,21 @@ pub(crate) async fn acknowledged_all(lane: &mut Posthaste, backend: &Backend) ->
 /// How often failures arrived again and changed nothing.
 pub(crate) async fn duplicates(lane: &Posthaste) -> f64 {
     metric(lane, "posthaste_message_duplicates_total").await
+}
+
+/// The value of a metric that may not be there yet.
+pub(crate) async fn find_metric(lane: &Posthaste, name: &str) -> Option<f64> {
+    let metrics = text(lane, "/metrics").await;
+    let found = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    found.map(|value| value.parse().unwrap())
+}
+
+/// Waits until a metric, which may not be there yet, has this value.
+pub(crate) async fn until_metric(lane: &Posthaste, name: &str, value: f64) {
+    eventually(&format!("{name} is {value}"), async || {
+        find_metric(lane, name).await == Some(value)
+    })
+    .await;
 }

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use crate::backend::{Backend, on_both_stores};
 use crate::messages_python::{Handler, fields, id_of};
-use crate::messages_support::{a_service, acknowledged_all, patient, quick, start_lane};
-use crate::support::{eventually, metric, run, text, verify};
+use crate::messages_support::{
+    a_service, acknowledged_all, patient, quick, start_lane, until_metric,
+};
+use crate::support::{metric, run, text, verify};
 
 on_both_stores! {
     messages_are_consumed_and_kept_and_outlive_kill_9,
@@ -168,27 +170,20 @@ async fn fails_until_it_is_in_review(backend: &Backend, counts: bool) {
     assert_eq!((row.retry_count, row.repeats), (3, 0));
     assert_eq!(row.last_error.as_deref(), Some(reason));
 
-    assert_eq!(
-        of_queue(&lane, "retries_scheduled_total", &queue).await,
-        4.0
-    );
-    let executed = format!(r#"retries_executed_total{{queue="{queue}",status="success"}}"#);
-    assert_eq!(metric(&lane, &executed).await, 3.0);
-    assert_eq!(
-        of_queue(&lane, "retries_exhausted_total", &queue).await,
-        1.0
-    );
+    for (name, labels, value) in [
+        ("retries_scheduled_total", "", 4.0),
+        ("retries_executed_total", ",status=\"success\"", 3.0),
+        ("retries_exhausted_total", "", 1.0),
+    ] {
+        let name = format!(r#"{name}{{queue="{queue}"{labels}}}"#);
+        until_metric(&lane, &name, value).await;
+    }
     assert_eq!(metric(&lane, "retry_queue_depth").await, 0.0);
     assert!(acknowledged_all(&mut lane, backend).await);
     for empty in [&queue, &backend.queues().review()] {
         assert_eq!(backend.queues().count(empty).await, 0);
     }
     verify(&lane).await;
-}
-
-/// The value of a metric that has the label `queue` alone.
-async fn of_queue(lane: &posthaste_testkit::process::Posthaste, name: &str, queue: &str) -> f64 {
-    metric(lane, &format!(r#"{name}{{queue="{queue}"}}"#)).await
 }
 
 #[tokio::test]
@@ -240,12 +235,7 @@ async fn the_table_is_the_one_of_the_seed() {
 async fn the_metrics_count_what_waits_and_what_was_not_taken() {
     let backend = Backend::postgres_and_rabbitmq().await;
     let queue = a_service(&backend).await;
-    let lane = start_lane(
-        quick(&backend)
-            .env("BASE_DELAY_MS", "60000")
-            .env("MAX_DELAY_MS", "60000"),
-    )
-    .await;
+    let lane = start_lane(patient(&backend)).await;
     let metrics = text(&lane, "/metrics").await;
     for name in [
         "retries_scheduled_total",
@@ -260,34 +250,23 @@ async fn the_metrics_count_what_waits_and_what_was_not_taken() {
     let handler = Handler(backend.queues());
     let waiting: Vec<_> = (0..3).map(|_| fields(&queue, b"x")).collect();
     handler.hand_in(&waiting).await;
-    let mut lost = fields(&missing, b"x");
-    lost["max_retries"] = json!(5);
-    handler.hand_in(&[lost.clone()]).await;
-    eventually("all are counted", async || {
-        metric(&lane, "retry_queue_depth").await == 4.0
-    })
-    .await;
-    assert_eq!(
-        of_queue(&lane, "retries_scheduled_total", &queue).await,
-        3.0
-    );
-    assert_eq!(
-        of_queue(&lane, "retries_scheduled_total", &missing).await,
-        1.0
-    );
+    let lost = fields(&missing, b"x");
+    handler.hand_in(std::slice::from_ref(&lost)).await;
+    until_metric(&lane, "retry_queue_depth", 4.0).await;
+    for (queue, count) in [(&queue, 3.0), (&missing, 1.0)] {
+        let scheduled = format!(r#"retries_scheduled_total{{queue="{queue}"}}"#);
+        until_metric(&lane, &scheduled, count).await;
+    }
 
     let output = run(&lane, &["messages", "retry", id_of(&lost)]).await;
     assert_eq!(output.code, 0, "{}", output.stderr);
 
+    let failed = format!(r#"retries_executed_total{{queue="{missing}",status="failed"}}"#);
+    until_metric(&lane, &failed, 1.0).await;
     backend
         .until_message(id_of(&lost), |row| row.publish_failures == 1)
         .await;
-    let failed = format!(r#"retries_executed_total{{queue="{missing}",status="failed"}}"#);
-    assert_eq!(metric(&lane, &failed).await, 1.0);
-    assert_eq!(
-        metric(&lane, "retry_queue_depth").await,
-        4.0,
-        "it still waits"
-    );
+    let depth = metric(&lane, "retry_queue_depth").await;
+    assert_eq!(depth, 4.0, "it still waits");
     verify(&lane).await;
 }

@@ -21,6 +21,15 @@ pub enum Scheduled {
     Duplicate,
 }
 
+/// A message that was claimed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimedMessage {
+    /// The message, with the state that the claim gave it.
+    pub message: MessageRecord,
+    /// Whether it was claimed before and never settled: it may be in its queue already.
+    pub is_repeat: bool,
+}
+
 /// A message whose claim is settled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settled {
@@ -93,7 +102,7 @@ pub trait MessageStore: Send + Sync {
         most: usize,
         most_bytes: usize,
         lease: Duration,
-    ) -> StoreResult<Vec<MessageRecord>>;
+    ) -> StoreResult<Vec<ClaimedMessage>>;
 
     /// Records what became of claimed messages; `false` for a claim that was lost.
     async fn settle_messages(&self, settled: Vec<Settled>) -> StoreResult<Vec<bool>>;

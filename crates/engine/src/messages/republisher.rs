@@ -14,7 +14,7 @@ use posthaste_core::message::{
     MessagePolicy, MessageRecord, MessageState, MessageStatus, Outcome, Outgoing, Task,
 };
 use posthaste_core::port::{
-    Handed, MessageBroker, Settled, SharedStore, Span, SpanKind, StoreError, Tracer,
+    ClaimedMessage, Handed, MessageBroker, Settled, SharedStore, Span, SpanKind, StoreError, Tracer,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -89,7 +89,7 @@ impl Republisher {
     }
 
     /// Claims a batch, if there is one and it can be worked on.
-    async fn claim(&self, round: &mut Result<Round, StoreError>) -> Option<Vec<MessageRecord>> {
+    async fn claim(&self, round: &mut Result<Round, StoreError>) -> Option<Vec<ClaimedMessage>> {
         let so_far = round.as_mut().ok()?;
         so_far.away |= self.desk.broker.is_away();
         if so_far.away || self.desk.shutdown.is_cancelled() {
@@ -178,7 +178,10 @@ pub(super) struct Desk {
 
 impl Desk {
     /// Publishes claimed messages and settles them. The answer is whether the broker was away.
-    async fn put_back(&self, claimed: Vec<MessageRecord>) -> Result<bool, StoreError> {
+    async fn put_back(&self, claimed: Vec<ClaimedMessage>) -> Result<bool, StoreError> {
+        let repeats = claimed.iter().filter(|claimed| claimed.is_repeat).count();
+        self.metrics.repeats.inc_by(repeats as u64);
+        let claimed: Vec<_> = claimed.into_iter().map(|of| of.message).collect();
         let tasks: Vec<Task> = claimed.iter().map(|m| m.state.task(&self.policy)).collect();
         let steps = claimed.iter().zip(&tasks);
         let (outgoing, spans): (Vec<_>, Vec<_>) = steps

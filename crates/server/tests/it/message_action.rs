@@ -19,7 +19,7 @@ async fn claimed(server: &Server) -> MessageRecord {
         .await
         .unwrap();
     assert_eq!(claimed.len(), 1);
-    claimed.remove(0)
+    claimed.remove(0).message
 }
 
 /// It does with it what is to be done, and that ends so.

@@ -168,7 +168,8 @@ impl<'a, F: StoreFixture> Messages<'a, F> {
 
     pub(super) async fn claim(&self, most: usize) -> Vec<MessageRecord> {
         let claimed = self.store.claim_messages(most, ALL_BYTES, LEASE).await;
-        claimed.expect("claim")
+        let claimed = claimed.expect("claim").into_iter();
+        claimed.map(|claimed| claimed.message).collect()
     }
 
     /// Claims the only message that is due.

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use posthaste_core::email::EmailId;
 use posthaste_core::message::{Arrival, Failure, MessageId, MessagePolicy, Outcome, Properties};
-use posthaste_core::port::{Settled, SharedStore, Violation};
+use posthaste_core::port::{ClaimedMessage, Settled, SharedStore, Violation};
 use posthaste_core::retry_policy::RetryPolicy;
 use uuid::Uuid;
 
@@ -71,7 +71,7 @@ impl<'a, F: Tamperable> Tampered<'a, F> {
         self.arrive(arrivals).await;
         self.fixture.advance(HOUR).await;
         let claimed = self.store.claim_messages(100, 10_000, HOUR).await;
-        let settle = |message: &posthaste_core::message::MessageRecord| {
+        let settle = |ClaimedMessage { message, .. }: &ClaimedMessage| {
             let (state, now) = (&message.state, self.store.now());
             let task = state.task(&policy());
             Settled {
@@ -201,7 +201,10 @@ pub async fn a_message_that_cannot_be_read_holds_up_no_other(fixture: &impl Tamp
     let claim = async || {
         let claimed = scene.store.claim_messages(100, 10_000, HOUR).await;
         let claimed = claimed.expect("claim");
-        claimed.iter().map(|message| message.id).collect::<Vec<_>>()
+        claimed
+            .iter()
+            .map(|claimed| claimed.message.id)
+            .collect::<Vec<_>>()
     };
     let claimed = claim().await;
     assert_eq!(claimed.len(), 2);

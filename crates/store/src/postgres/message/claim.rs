@@ -3,32 +3,34 @@
 use std::time::{Duration, Instant};
 
 use posthaste_core::Timestamp;
-use posthaste_core::message::MessageRecord;
-use posthaste_core::port::StoreResult;
+use posthaste_core::port::{ClaimedMessage, StoreResult};
+use tokio_postgres::Row;
 
 use super::super::PostgresStore;
 use super::super::state_row::get;
-use super::row::{record_columns, record_of, state_names};
+use super::row::{RECORD_WIDTH, record_columns, record_of, state_names};
 
 /// Claims the most overdue: `$1` messages, or fewer once they have `$2` bytes, for `$3` seconds.
 /// It does what `MessageState::is_due` and `MessageState::claimed` say.
 pub(in crate::postgres) const CLAIM: &str = concat!(
     "WITH due AS MATERIALIZED (
-         SELECT id, next_retry_at, octet_length(original_payload) AS size FROM retry_queue
+         SELECT id, next_retry_at, octet_length(original_payload) AS size,
+             locked_until IS NOT NULL AS is_repeat
+         FROM retry_queue
          WHERE status = 'pending' AND next_retry_at <= posthaste_now()
            AND (locked_until IS NULL OR locked_until <= posthaste_now())
          ORDER BY next_retry_at LIMIT $1 FOR UPDATE SKIP LOCKED),
      measured AS (
-         SELECT id, row_number() OVER before AS place,
+         SELECT id, is_repeat, row_number() OVER before AS place,
              sum(size) OVER before - size AS bytes_before
          FROM due WINDOW before AS (ORDER BY next_retry_at, id ROWS UNBOUNDED PRECEDING))
      UPDATE retry_queue q SET token = q.token + 1,
-         repeats = q.repeats + (q.locked_until IS NOT NULL)::int4,
+         repeats = q.repeats + m.is_repeat::int4,
          locked_until = posthaste_now() + make_interval(secs => $3)
      FROM measured m WHERE q.id = m.id AND (m.place = 1 OR m.bytes_before < $2)
      RETURNING ",
     record_columns!(),
-    ", q.original_payload"
+    ", q.original_payload, m.is_repeat"
 );
 
 /// When the next is due or, if none is, the next claim runs out. Only what is due is claimed, so
@@ -48,7 +50,7 @@ impl PostgresStore {
         most: usize,
         most_bytes: usize,
         lease: Duration,
-    ) -> StoreResult<Vec<MessageRecord>> {
+    ) -> StoreResult<Vec<ClaimedMessage>> {
         if most == 0 {
             return Ok(Vec::new());
         }
@@ -57,8 +59,8 @@ impl PostgresStore {
         let lease = lease.as_secs_f64();
         // Whatever a lost answer was about is claimed again when its claim runs out.
         let rows = self.ask(CLAIM, &[&most, &most_bytes, &lease]).await?;
-        let readable = rows.iter().filter_map(|row| match record_of(row) {
-            Ok(record) => Some(record),
+        let readable = rows.iter().filter_map(|row| match claimed_of(row) {
+            Ok(claimed) => Some(claimed),
             Err(error) => {
                 // The others must not suffer. It is tried again when its claim runs out.
                 tracing::error!(%error, "a message cannot be read");
@@ -66,7 +68,7 @@ impl PostgresStore {
             }
         });
         let mut claimed: Vec<_> = readable.collect();
-        claimed.sort_unstable_by_key(|message| (message.state.next_retry_at, message.number));
+        claimed.sort_unstable_by_key(|of| (of.message.state.next_retry_at, of.message.number));
         Ok(claimed)
     }
 
@@ -79,4 +81,11 @@ impl PostgresStore {
         self.clock.learn(get(row, 1)?, asked);
         get(row, 0)
     }
+}
+
+fn claimed_of(row: &Row) -> StoreResult<ClaimedMessage> {
+    Ok(ClaimedMessage {
+        message: record_of(row)?,
+        is_repeat: get(row, RECORD_WIDTH)?,
+    })
 }

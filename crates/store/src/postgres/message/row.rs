@@ -96,6 +96,9 @@ pub(super) fn state_of(row: &Row) -> StoreResult<MessageState> {
     })
 }
 
+/// How many columns a record has, with its payload.
+pub(super) const RECORD_WIDTH: usize = STATE_WIDTH + 8;
+
 /// Reads a record.
 pub(super) fn record_of(row: &Row) -> StoreResult<MessageRecord> {
     let at = STATE_WIDTH;

@@ -19,7 +19,7 @@ use super::count::send_moves;
 use super::row::{
     STATE_WIDTH, set_state, state_arrays, state_names, state_of, state_values, without_nul,
 };
-use crate::message::{Batch, Change, Moves, count, written};
+use crate::message::{Batch, Change, Moves, count};
 
 /// The arrays are in the order of the key, so that two transactions never wait for each other in
 /// a circle.
@@ -184,7 +184,7 @@ fn change_values<'a>(changes: &'a [Change<'a>]) -> StoreResult<Vec<Value<'a>>> {
     let states: Vec<_> = changes.iter().map(|change| &change.state).collect();
     let all = || changes.iter().map(|change| change.failure);
     let properties: Vec<String> = all()
-        .map(|failure| written(&failure.properties).map_err(corrupt))
+        .map(|failure| serde_json::to_string(&failure.properties).map_err(corrupt))
         .collect::<StoreResult<_>>()?;
     let mut values = state_values(&states);
     values.extend(values![

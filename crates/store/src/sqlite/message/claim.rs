@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::Timestamp;
 use posthaste_core::message::{MessageRecord, MessageStatus};
-use posthaste_core::port::{Settled, StoreResult};
+use posthaste_core::port::{ClaimedMessage, Settled, StoreResult};
 use rusqlite::OptionalExtension;
 
 use super::super::state_row::optional_time;
@@ -34,7 +34,7 @@ impl SqliteStore {
         most: usize,
         most_bytes: usize,
         lease: Duration,
-    ) -> StoreResult<Vec<MessageRecord>> {
+    ) -> StoreResult<Vec<ClaimedMessage>> {
         // Most of the time there is nothing: look before disturbing the writer.
         let now = micros(posthaste_core::port::Store::now(self));
         let any = self
@@ -45,15 +45,15 @@ impl SqliteStore {
         }
         self.writer
             .run(move |flush| {
-                let mut claimed: Vec<MessageRecord> = Vec::new();
+                let mut claimed: Vec<ClaimedMessage> = Vec::new();
                 let mut bytes = 0;
                 for number in due(flush, most)? {
                     if !claimed.is_empty() && bytes >= most_bytes {
                         break;
                     }
-                    let message = claim(flush, number, lease)?;
-                    bytes += message.as_ref().map_or(0, |message| message.payload.len());
-                    claimed.extend(message);
+                    let one = claim(flush, number, lease)?;
+                    bytes += one.as_ref().map_or(0, |one| one.message.payload.len());
+                    claimed.extend(one);
                 }
                 Ok(claimed)
             })
@@ -111,18 +111,18 @@ fn claim(
     flush: &Flush<'_>,
     number: i64,
     lease: Duration,
-) -> rusqlite::Result<Option<MessageRecord>> {
+) -> rusqlite::Result<Option<ClaimedMessage>> {
     let Some(state) = row::load_by_number(flush, number)? else {
         return Ok(None);
     };
-    let state = state.claimed(flush.now(), lease);
-    row::save(flush, number, &state)?;
+    let is_repeat = state.locked_until.is_some();
+    row::save(flush, number, &state.claimed(flush.now(), lease))?;
     match read(flush, number) {
         Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
             tracing::error!(%error, number, "a message cannot be read");
             Ok(None)
         }
-        message => message.map(Some),
+        read => read.map(|message| Some(ClaimedMessage { message, is_repeat })),
     }
 }
 

@@ -12,7 +12,7 @@ use super::super::{SqliteStore, micros};
 use crate::message::{Moves, added_up};
 
 /// When the oldest that waits became due. `?1` is now.
-pub(in crate::sqlite) const OLDEST_DUE: &str = "SELECT min(next_retry_at) FROM retry_queue
+pub(in crate::sqlite) const OLDEST_DUE: &str = "SELECT min(next_retry_at) FROM retry_queue q
      WHERE status = 'pending' AND next_retry_at <= ?1";
 
 impl SqliteStore {
