@@ -27,6 +27,30 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
+    /// The delays, if they make sense.
+    pub(super) fn checked_policy(&self) -> Result<RetryPolicy, ConfigError> {
+        let policy = self.retry_policy();
+        policy.validate().map_err(|error| {
+            let place = match error.field {
+                "max_attempts" => "messages.max_retries (DEFAULT_MAX_RETRIES)",
+                "backoff.base" => "messages.base_delay (BASE_DELAY_MS)",
+                "backoff.cap" => "messages.max_delay (MAX_DELAY_MS)",
+                _ => "messages.jitter",
+            };
+            ConfigError::new(place, error.message)
+        })?;
+        Ok(policy)
+    }
+
+    /// Whether the queue can have this name, as far as it can be told without the others.
+    pub(super) fn check_queue(&self) -> Result<(), ConfigError> {
+        if self.queue.is_empty() || self.queue.len() > 255 {
+            let message = "must be the name of a queue, of at most 255 bytes";
+            return Err(ConfigError::new("messages.queue (RETRY_QUEUE)", message));
+        }
+        Ok(())
+    }
+
     /// The delays as they are configured here.
     pub(super) fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy {

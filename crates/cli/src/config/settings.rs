@@ -267,10 +267,7 @@ impl Settings {
         email
             .validate()
             .map_err(|error| ConfigError::new("retry", error.to_string()))?;
-        let message = self.messages.retry_policy();
-        message
-            .validate()
-            .map_err(|error| ConfigError::new("messages", error.to_string()))?;
+        let message = self.messages.checked_policy()?;
         let mut policies = BTreeMap::from([
             ("email".to_owned(), email),
             (MESSAGE_POLICY.to_owned(), message),
@@ -356,6 +353,7 @@ impl Settings {
             let message = "must be at least 1";
             return Err(ConfigError::new("messages.max_publish_failures", message));
         }
+        self.messages.check_queue()?;
         self.rabbitmq_options(true)?;
         self.smtp_config()?;
         self.log.filter()?;

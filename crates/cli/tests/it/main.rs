@@ -9,6 +9,7 @@ mod command_line;
 mod crash;
 mod database_outage;
 mod dead_letter_queue;
+mod email_traces;
 mod first_steps;
 mod fleet;
 mod foreign_ticket;

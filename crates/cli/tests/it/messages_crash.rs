@@ -8,7 +8,7 @@ use crate::messages_support::{
     a_failure, a_service, acknowledged_all, assert_copy, duplicates, hand_in, patient, quick,
     start_lane, take_one,
 };
-use crate::support::{eventually, run, verify};
+use crate::support::{eventually, metric, run, verify};
 
 on_both_stores! {
     killed_between_publishing_and_settling_it_repeats_and_says_so,
@@ -57,6 +57,7 @@ async fn killed_between_publishing_and_settling_it_repeats_and_says_so(backend: 
     let shown = run(&lane, &["messages", "show", id, "--json"]).await.stdout;
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["repeats"], 1);
+    assert_eq!(metric(&lane, "posthaste_message_repeats_total").await, 1.0);
     assert!(acknowledged_all(&mut lane, backend).await);
     assert_eq!(backend.queues().count(&queue).await, 0, "no third one");
     verify(&lane).await;

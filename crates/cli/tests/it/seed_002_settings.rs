@@ -107,12 +107,15 @@ async fn a_value_that_makes_no_sense_is_named() {
         ("MAX_DELAY_MS", "", "not a whole number of milliseconds"),
         ("DEFAULT_MAX_RETRIES", "three", "not a whole number"),
         ("RETRY_POLL_INTERVAL_MS", "-1", "not a whole number"),
-        ("RETRY_QUEUE", "", "cannot be the name of a queue"),
+        ("DEFAULT_MAX_RETRIES", "0", "must be from 1 to 100"),
+        ("RETRY_QUEUE", "", "must be the name of a queue"),
     ] {
         lane.set(name, value);
         let checked = run(&lane, &["config", "check"]).await;
         assert_eq!(checked.code, 2, "{name}: {}", checked.stdout);
-        assert!(checked.stderr.contains(problem), "{}", checked.stderr);
+        for word in [name, problem] {
+            assert!(checked.stderr.contains(word), "{}", checked.stderr);
+        }
         lane.unset(name);
     }
 }

@@ -1,17 +1,15 @@
-//! The steps of emails and messages as a collector of OpenTelemetry traces sees them.
+//! The steps of messages as a collector of OpenTelemetry traces sees them.
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 use posthaste_testkit::process::Posthaste;
 use posthaste_testkit::{CollectedSpan, Collector};
-use reqwest::Method;
 use uuid::Uuid;
 
 use crate::backend::{Backend, on_both_stores};
 use crate::messages_support::{
     a_failure, a_service, assert_copy, hand_in_with, quick, start_lane, take_one,
 };
-use crate::support::email_to;
 
 on_both_stores! {
     a_message_goes_on_with_the_trace_that_it_came_with,
@@ -21,13 +19,13 @@ on_both_stores! {
 }
 
 /// The trace and the step that a test comes with, and both as a header.
-struct Caller {
-    trace_id: String,
-    span_id: String,
-    traceparent: String,
+pub(crate) struct Caller {
+    pub(crate) trace_id: String,
+    pub(crate) span_id: String,
+    pub(crate) traceparent: String,
 }
 
-fn a_caller() -> Caller {
+pub(crate) fn a_caller() -> Caller {
     let trace_id = Uuid::now_v7().simple().to_string();
     let span_id = trace_id[16..].to_owned();
     let traceparent = format!("00-{trace_id}-{span_id}-01");
@@ -47,7 +45,7 @@ fn with_header(name: &str, value: &str) -> BasicProperties {
 }
 
 /// The one span with this name.
-fn named<'a>(spans: &'a [CollectedSpan], name: &str) -> &'a CollectedSpan {
+pub(crate) fn named<'a>(spans: &'a [CollectedSpan], name: &str) -> &'a CollectedSpan {
     let mut named = spans.iter().filter(|span| span.name == name);
     let span = named.next();
     let span = span.unwrap_or_else(|| panic!("no {name}: {spans:#?}"));
@@ -56,7 +54,7 @@ fn named<'a>(spans: &'a [CollectedSpan], name: &str) -> &'a CollectedSpan {
 }
 
 /// What the header says while this span is the last step.
-fn traceparent_of(span: &CollectedSpan) -> String {
+pub(crate) fn traceparent_of(span: &CollectedSpan) -> String {
     format!("00-{}-{}-01", span.trace_id, span.span_id)
 }
 
@@ -182,33 +180,4 @@ async fn a_message_that_cannot_be_put_back_says_why_in_its_trace() {
     assert_eq!(failed.error, Some(reason));
     assert_eq!(named(&spans, "message review").error, None);
     assert!(spans.iter().all(|span| span.trace_id == caller.trace_id));
-}
-
-#[tokio::test]
-async fn accepting_an_email_is_a_step_of_the_request() {
-    let backend = Backend::sqlite().await;
-    let collector = Collector::start().await;
-    let server = backend.posthaste();
-    let server = server.env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint());
-    let server = server.start().await;
-    let caller = a_caller();
-    let request = server
-        .request(Method::POST, "/v1/emails")
-        .header("traceparent", &caller.traceparent)
-        .json(&email_to("ann@example.org"));
-
-    let (status, _, body) = server.answer(request).await;
-
-    assert_eq!(status, 202, "{body}");
-    let is_accept = |span: &CollectedSpan| span.name == "email accept";
-    let spans = collector
-        .wait_for(|spans| spans.iter().any(is_accept))
-        .await;
-    let accepted = named(&spans, "email accept");
-    assert_eq!(accepted.trace_id, caller.trace_id);
-    assert_eq!(accepted.parent_id, caller.span_id);
-    assert_eq!(
-        accepted.attributes["posthaste.email_id"],
-        body["id"].as_str().unwrap()
-    );
 }

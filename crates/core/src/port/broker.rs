@@ -70,7 +70,7 @@ pub struct DeadNotice {
 /// What happened at the broker since this process began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BrokerCounts {
-    /// Tickets that could not be read, and were put aside for review.
+    /// Tickets or messages that could not be read, and were put aside for review.
     pub undecodable: u64,
     /// Publishes that came back because no queue was there for them.
     pub returned: u64,
