@@ -48,7 +48,7 @@ impl Consumer {
         let _spans: Vec<_> = received.iter_mut().map(|of| self.trace(of)).collect();
         let mut batches = vec![received];
         let mut rest = FIRST_REST;
-        while let Some(batch) = batches.pop() {
+        while let Some(mut batch) = batches.pop() {
             let arrivals = batch.iter().map(arrival_of).collect();
             match self.store.schedule(arrivals, &self.policy).await {
                 Ok(scheduled) => {
@@ -66,6 +66,8 @@ impl Consumer {
                 Err(error @ StoreError::Failed(_)) => self.put_aside(batch, &error).await,
                 Err(error) => {
                     tracing::warn!(%error, waiting = batch.len(), "failed messages cannot be kept; will try again");
+                    // It may have been kept without a word: from now on it is no news by itself.
+                    batch.iter_mut().for_each(|delivery| delivery.redelivered = true);
                     batches.push(batch);
                     tokio::select! {
                         () = tokio::time::sleep(rest) => {}

@@ -13,7 +13,6 @@ use super::super::listener::NOTIFY;
 use super::Patience;
 use super::count::send_moves;
 use super::row::{set_state, state_arrays, state_names, state_values};
-use super::schedule::known;
 use crate::message::{Moves, act, audited, count};
 
 const UPDATE: &str = concat!(
@@ -59,7 +58,7 @@ impl PostgresStore {
         patience: &Patience,
     ) -> Result<(Vec<MessageActed>, bool), Trouble> {
         client.batch_execute("BEGIN").await?;
-        let mut known = known(client, ids).await?;
+        let mut known = self.known(client, ids).await?;
         let mut changed = HashMap::<MessageId, MessageState>::new();
         let mut moves = Moves::new();
         let mut audit = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];

@@ -56,9 +56,10 @@ impl PostgresStore {
         }
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let most_bytes = i64::try_from(most_bytes).unwrap_or(i64::MAX);
-        let lease = lease.as_secs_f64();
+        let seconds = lease.as_secs_f64();
+        let asked = Instant::now();
         // Whatever a lost answer was about is claimed again when its claim runs out.
-        let rows = self.ask(CLAIM, &[&most, &most_bytes, &lease]).await?;
+        let rows = self.ask(CLAIM, &[&most, &most_bytes, &seconds]).await?;
         let readable = rows.iter().filter_map(|row| match claimed_of(row) {
             Ok(claimed) => Some(claimed),
             Err(error) => {
@@ -69,6 +70,10 @@ impl PostgresStore {
         });
         let mut claimed: Vec<_> = readable.collect();
         claimed.sort_unstable_by_key(|of| (of.message.state.next_retry_at, of.message.number));
+        let until = claimed.first().and_then(|of| of.message.state.locked_until);
+        if let Some(now) = until.and_then(|until| until.checked_sub(lease).ok()) {
+            self.clock.learn(now, asked);
+        }
         Ok(claimed)
     }
 

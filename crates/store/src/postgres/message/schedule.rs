@@ -101,7 +101,7 @@ impl PostgresStore {
         }
         rest.retain(|id| !inserted.contains(id));
         if !rest.is_empty() {
-            let known = known(client, &rest).await?;
+            let known = self.known(client, &rest).await?;
             if known.states.len() < rest.len() {
                 // One of them was pruned between the two: now it is new. Inserting it while others
                 // are locked might end in a circle.
@@ -119,6 +119,32 @@ impl PostgresStore {
         pipeline.commit();
         pipeline.finish().await?;
         Ok(true)
+    }
+
+    /// Reads and locks messages that may be there.
+    pub(super) async fn known(
+        &self,
+        client: &ClientWrapper,
+        ids: &[MessageId],
+    ) -> Result<Known, Trouble> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        let lock = client.prepare_cached(KNOWN).await?;
+        let now = client.prepare_cached("SELECT posthaste_now()").await?;
+        let ids: Values<'_> = &[&ids];
+        let asked = Instant::now();
+        // After the locks: what is decided is decided now, not when we began to wait.
+        let (rows, now) = tokio::join!(
+            biased;
+            client.query(&lock, ids),
+            client.query_one(&now, &[]),
+        );
+        let mut states = HashMap::new();
+        for row in &rows? {
+            states.insert(MessageId(get(row, STATE_WIDTH)?), state_of(row)?);
+        }
+        let now = get(&now?, 0)?;
+        self.clock.learn(now, asked);
+        Ok(Known { states, now })
     }
 }
 
@@ -145,27 +171,6 @@ async fn insert(
 pub(super) struct Known {
     pub(super) states: HashMap<MessageId, MessageState>,
     pub(super) now: Timestamp,
-}
-
-pub(super) async fn known(client: &ClientWrapper, ids: &[MessageId]) -> Result<Known, Trouble> {
-    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-    let lock = client.prepare_cached(KNOWN).await?;
-    let now = client.prepare_cached("SELECT posthaste_now()").await?;
-    let ids: Values<'_> = &[&ids];
-    // After the locks: what is decided is decided now, not when we began to wait.
-    let (rows, now) = tokio::join!(
-        biased;
-        client.query(&lock, ids),
-        client.query_one(&now, &[]),
-    );
-    let mut states = HashMap::new();
-    for row in &rows? {
-        states.insert(MessageId(get(row, STATE_WIDTH)?), state_of(row)?);
-    }
-    Ok(Known {
-        states,
-        now: get(&now?, 0)?,
-    })
 }
 
 /// What the failures make of messages that are known.
