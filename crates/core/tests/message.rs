@@ -122,10 +122,11 @@ fn while_it_waits_only_a_higher_count_is_news() {
     }
     let next = after(Some(&waiting), &arrival(2)).unwrap();
     assert_eq!((next.retry_count, waits(&next).as_secs()), (2, 8));
-    assert_eq!(
-        after(Some(&waiting), &redelivered(2)).unwrap().retry_count,
-        2
-    );
+    let other = Arrival {
+        hash: [2; 32],
+        ..redelivered(2)
+    };
+    assert_eq!(after(Some(&waiting), &other).unwrap().retry_count, 2);
 }
 
 #[test]
@@ -231,13 +232,9 @@ fn a_queue_that_does_not_take_it_is_tried_again_and_people_are_asked_in_the_end(
 }
 
 #[test]
-fn a_broker_that_is_away_spends_nothing_but_a_lost_answer_is_a_possible_repeat() {
-    let away = |maybe_sent| Outcome::Away {
-        reason: "away".into(),
-        maybe_sent,
-    };
+fn a_broker_that_is_away_spends_nothing() {
     let state = new(0);
-    let next = settled(&state, &away(false));
+    let next = settled(&state, &Outcome::Away("away".into()));
     assert_eq!(
         (next.retry_count, next.publish_failures, next.repeats),
         (0, 0, 0)
@@ -247,7 +244,18 @@ fn a_broker_that_is_away_spends_nothing_but_a_lost_answer_is_a_possible_repeat()
         (state.next_retry_at, None)
     );
     assert_eq!(next.last_error.as_deref(), Some("away"));
-    assert_eq!(settled(&state, &away(true)).repeats, 1);
+}
+
+#[test]
+fn a_lost_answer_is_a_possible_repeat_and_comes_to_an_end() {
+    let mut state = new(0);
+    for repeats in 1..=3 {
+        state = settled(&state, &Outcome::Unconfirmed("no answer".into()));
+        assert_eq!((state.retry_count, state.repeats), (0, repeats));
+        assert_eq!(state.publish_failures, repeats);
+        assert!(state.next_retry_at > NOW);
+    }
+    assert!(matches!(state.task(&policy()), Task::Review(reason) if reason.contains("no answer")));
 }
 
 #[test]
@@ -432,7 +440,8 @@ proptest! {
                     let outcome = match how {
                         0 => Outcome::Done,
                         1 => Outcome::Refused("full".into()),
-                        _ => Outcome::Away { reason: "away".into(), maybe_sent: how == 2 },
+                        2 => Outcome::Unconfirmed("no answer".into()),
+                        _ => Outcome::Away("away".into()),
                     };
                     state = held.settled(&held.task(&policy), &outcome, &policy, now, 0.3);
                     prop_assert_eq!(state.locked_until, None);

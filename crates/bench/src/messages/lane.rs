@@ -34,7 +34,7 @@ pub(super) struct Lane<'a> {
     run: String,
     pub(super) database: Client,
     pub(super) rabbit: Rabbit,
-    servers: Vec<Group>,
+    pub(super) servers: Vec<Group>,
 }
 
 impl<'a> Lane<'a> {

@@ -1,6 +1,7 @@
 //! The whole loop at a given rate: failures are handed in, kept, and put back at their time, all
 //! at once. Every payload says when it is due, so that whoever gets it knows how late it is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -36,6 +37,8 @@ pub(super) struct Lived {
     pub(super) put_back: f64,
     /// Sorted, in milliseconds.
     late: Vec<f64>,
+    /// The latest of each second in turn, in milliseconds.
+    pub(super) latest: Vec<f64>,
     pub(super) missing: u64,
     pub(super) doubled: u64,
     /// While messages were handed in and put back, and how many those were.
@@ -121,12 +124,14 @@ impl Lane<'_> {
         let late = arrivals.times.iter().map(|(due, seen)| seen - *due as f64);
         let mut late: Vec<f64> = late.collect();
         late.sort_by(f64::total_cmp);
+        let latest = latest_by_second(&arrivals.times);
         Ok(Lived {
             load,
             total,
             offered: total as f64 / handed_in.as_secs_f64(),
             put_back: messages / measured.as_secs_f64(),
             late,
+            latest,
             missing: arrivals.missing(),
             doubled: arrivals.doubled,
             usage,
@@ -134,4 +139,14 @@ impl Lane<'_> {
             memory: memory.between(alone, load.time),
         })
     }
+}
+
+/// The latest of each second in which messages were due.
+fn latest_by_second(times: &[(u64, f64)]) -> Vec<f64> {
+    let mut latest: BTreeMap<u64, f64> = BTreeMap::new();
+    for (due, seen) in times {
+        let most = latest.entry(due / 1000).or_default();
+        *most = most.max((seen - *due as f64).round());
+    }
+    latest.into_values().collect()
 }

@@ -21,6 +21,7 @@ use anyhow::Context as _;
 pub(crate) use self::options::{Options, variable};
 pub(crate) use self::report::Report;
 
+use self::drain::Drained;
 use self::lane::Lane;
 use self::live::Load;
 use self::memory::Memory;
@@ -32,9 +33,6 @@ use crate::amqp::QueueType;
 use crate::rig;
 use crate::rig::journal::Journal;
 use crate::rig::services::{Given, Services};
-
-/// How often a backlog is put back beside many messages that are not due.
-const HISTORY_ROUNDS: u32 = 2;
 
 /// Runs everything. Whatever was started is stopped in the end, also at Ctrl-C.
 pub(crate) async fn run(binary: &Path, options: Options) -> anyhow::Result<Report> {
@@ -70,7 +68,7 @@ async fn run_to_the_end(binary: &Path, options: &Options) -> anyhow::Result<Repo
     if options.rate.is_none() || options.wants(Part::Drain) {
         journal.line("filling the table of the reference");
         let beside = options.beside.as_deref();
-        let reference = Reference::set_up(&services, lane.rabbitmq_url, &run, beside);
+        let reference = Reference::set_up(&services, &lane, &run, beside);
         bench.reference = Some(reference.await?);
     }
     bench.take_turns().await?;
@@ -104,8 +102,7 @@ impl Bench<'_> {
             }
             if self.options.wants(Part::Drain) {
                 self.lane.forget().await?;
-                let drained = self.lane.drain(self.journal).await?;
-                self.journal.line(&drain_line(&drained));
+                let drained = self.drain().await?;
                 self.report.drains.push(drained);
             }
         }
@@ -118,10 +115,11 @@ impl Bench<'_> {
         };
         for workers in [1, 2] {
             let time = self.options.reference_time.0;
-            let rate = reference.measure(queue_type, workers, time).await?;
+            let (rate, usage) = reference.measure(queue_type, workers, time).await?;
             let name = queue_type.name();
+            let each = usage.per_message(rate * time.as_secs_f64());
             self.journal.line(&format!(
-                "reference, {name}, {workers} workers: {rate:.0}/s"
+                "reference, {name}, {workers} workers: {rate:.0}/s; us per message: {each}"
             ));
             let rates = &mut self.report.reference;
             rates.entry((name, workers)).or_default().push(rate);
@@ -157,25 +155,26 @@ impl Bench<'_> {
         self.measure_reference(self.options.queue_type).await
     }
 
-    /// A backlog beside many messages that are not due.
+    /// A backlog beside many messages that are not due, and without them before and after.
     async fn beside_history(&mut self) -> anyhow::Result<()> {
-        let (lane, journal) = (self.lane, self.journal);
-        if self.report.drains.is_empty() {
-            lane.forget().await?;
-            let drained = lane.drain(journal).await?;
-            journal.line(&drain_line(&drained));
-            self.report.drains.push(drained);
-        }
+        let (lane, history) = (self.lane, self.options.history);
         lane.forget().await?;
-        let history = self.options.history;
-        journal.line(&format!("storing {history} messages that are not due"));
+        let before = self.drain().await?;
+        lane.forget().await?;
+        self.journal
+            .line(&format!("storing {history} messages that are not due"));
         let due = "interval '1 day' + random() * interval '1 day'";
         lane.store(history, due).await?;
-        for _ in 0..HISTORY_ROUNDS.min(self.options.rounds) {
-            let drained = lane.drain(journal).await?;
-            journal.line(&format!("beside them: {}", drain_line(&drained)));
-            self.report.history.push(drained);
-        }
+        self.report.history = vec![self.drain().await?, self.drain().await?];
+        lane.forget().await?;
+        self.report.without_history = vec![before, self.drain().await?];
         Ok(())
+    }
+
+    /// A backlog.
+    async fn drain(&self) -> anyhow::Result<Drained> {
+        let drained = self.lane.drain(self.journal).await?;
+        self.journal.line(&drain_line(&drained));
+        Ok(drained)
     }
 }

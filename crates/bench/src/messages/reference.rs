@@ -14,7 +14,9 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
+use super::lane::Lane;
 use crate::amqp::{QueueType, Rabbit, persistent};
+use crate::processor::{Group, Reading, Usage};
 use crate::rig::services::Services;
 
 /// How many rows are due.
@@ -35,6 +37,7 @@ pub(super) struct Reference<'a> {
     /// The program that the yardstick is taken from, if it is to be run itself.
     program: Option<PathBuf>,
     queue: String,
+    servers: &'a [Group],
     database: Client,
     rabbit: Rabbit,
 }
@@ -43,7 +46,7 @@ impl<'a> Reference<'a> {
     /// Fills the table.
     pub(super) async fn set_up(
         services: &'a Services,
-        rabbitmq_url: &'a str,
+        lane: &'a Lane<'_>,
         run: &str,
         beside: Option<&Path>,
     ) -> anyhow::Result<Self> {
@@ -61,32 +64,37 @@ impl<'a> Reference<'a> {
         database.batch_execute("CHECKPOINT").await?;
         Ok(Self {
             services,
-            rabbitmq_url,
+            rabbitmq_url: lane.rabbitmq_url,
             program: beside.map(program_in).transpose()?,
             queue: format!("{run}.reference"),
+            servers: &lane.servers,
             database,
-            rabbit: Rabbit::connect(rabbitmq_url).await?,
+            rabbit: Rabbit::connect(lane.rabbitmq_url).await?,
         })
     }
 
-    /// How many rows are claimed and published in a second.
+    /// How many rows are claimed and published in a second, and what that costs.
     pub(super) async fn measure(
         &self,
         queue_type: QueueType,
         workers: usize,
         time: Duration,
-    ) -> anyhow::Result<f64> {
+    ) -> anyhow::Result<(f64, Usage)> {
+        let mut groups = self.servers.to_vec();
+        groups.push(Group::alone("driver", std::process::id()));
+        let reading = Reading::of(&groups);
         let rate = match &self.program {
             Some(program) => self.ask(program, queue_type, workers, time).await?,
             None => self.work(queue_type, workers, time).await?,
         };
+        let usage = reading.until_now();
         // Everything as it was, for the next time.
         let database = &self.database;
         let again = "UPDATE due SET status = 2 WHERE status = 3";
         for sql in [again, "VACUUM due", "CHECKPOINT"] {
             database.batch_execute(sql).await?;
         }
-        Ok(rate)
+        Ok((rate, usage))
     }
 
     /// Runs the original program.

@@ -31,7 +31,9 @@ pub(crate) struct Report {
     pub(super) lateness: Option<Lived>,
     /// Over all tries.
     pub(super) memory: Option<Memory>,
+    /// Beside many messages that are not due, and without them in turns with that.
     pub(super) history: Vec<Drained>,
+    pub(super) without_history: Vec<Drained>,
     /// What PostgreSQL says about the tries.
     pub(super) statements: Vec<Value>,
 }
@@ -58,7 +60,7 @@ impl Report {
     /// How much slower a backlog is put back beside many messages that are not due, and how much
     /// more claiming costs, in time and in pages.
     fn slower(&self) -> Option<(f64, Option<(f64, f64)>)> {
-        let drain = Self::drain_rate(&self.drains)? / Self::drain_rate(&self.history)?;
+        let drain = Self::drain_rate(&self.without_history)? / Self::drain_rate(&self.history)?;
         let cost = |drains: &[Drained]| {
             let claims: Option<Vec<_>> = drains.iter().map(|drained| drained.claims).collect();
             let claims = claims.filter(|claims| !claims.is_empty())?;
@@ -66,7 +68,7 @@ impl Report {
             let pages: Vec<f64> = claims.iter().map(|claims| claims.pages).collect();
             Some((median(&time), median(&pages)))
         };
-        let claims = cost(&self.drains).zip(cost(&self.history));
+        let claims = cost(&self.without_history).zip(cost(&self.history));
         let claims = claims.map(|(without, with)| (with.0 / without.0, with.1 / without.1));
         Some((drain, claims))
     }
@@ -126,7 +128,11 @@ impl Report {
             let name = format!("reference, {queue_type}, {workers} workers, per s");
             row(name, spread(rates));
         }
-        for (name, drains) in [("drain", &self.drains), ("beside history", &self.history)] {
+        for (name, drains) in [
+            ("drain", &self.drains),
+            ("without history", &self.without_history),
+            ("beside history", &self.history),
+        ] {
             let rates: Vec<f64> = drains.iter().map(|drained| drained.rate).collect();
             let Some(last) = drains.last() else { continue };
             row(format!("{name}, per s"), spread(&rates));
@@ -249,6 +255,7 @@ impl Lived {
             "p95_ms": self.late_ms(0.95),
             "p99_ms": self.late_ms(0.99),
             "max_ms": self.late_ms(1.0),
+            "max_ms_by_second": self.latest,
             "kept_up": self.kept_up(),
             "missing": self.missing,
             "doubled": self.doubled,

@@ -162,9 +162,8 @@ impl Publisher {
         for index in 0..batch.messages().len() {
             let message = &batch.messages()[index];
             if in_trouble.contains(message.queue.as_str()) {
-                continue;
-            }
-            if message.fits(frame_bytes) {
+                batch.refuse(index);
+            } else if message.fits(frame_bytes) {
                 usable.push(index);
             } else {
                 let (queue, id) = (&message.queue, &message.id);

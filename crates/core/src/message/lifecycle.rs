@@ -82,13 +82,10 @@ pub enum Outcome {
     Done,
     /// Its queue is not there or does not take it, for this reason.
     Refused(String),
-    /// The broker was away, or its answer was lost: then it may be there already.
-    Away {
-        /// What was wrong.
-        reason: String,
-        /// Whether it may be there already.
-        maybe_sent: bool,
-    },
+    /// It was sent, but the broker's answer was lost, for this reason: it may be there already.
+    Unconfirmed(String),
+    /// It was not sent: the broker was away, for this reason.
+    Away(String),
 }
 
 /// What an operator can do to a message.
@@ -136,12 +133,14 @@ impl MessageState {
         let Some(known) = known else {
             return Some(Self::scheduled(incoming, 0, 0, arrival, policy, now));
         };
+        if arrival.redelivered && arrival.hash == known.delivery {
+            // Delivered again because we could not say that we have it.
+            return None;
+        }
         let claimed = known.locked_until.is_some();
         let retry_count = match known.status {
             MessageStatus::Pending if incoming > known.retry_count => incoming,
             MessageStatus::Pending if !claimed => return None,
-            // Delivered again because we could not say that we have it.
-            _ if arrival.redelivered && arrival.hash == known.delivery => return None,
             // It is being put back: this is the failure after that.
             MessageStatus::Pending => known.retry_count.saturating_add(1),
             _ => known.retry_count.max(incoming),
@@ -261,23 +260,30 @@ impl MessageState {
                 next.finished_at = Some(now);
             }
             (Outcome::Refused(reason), task) => {
-                next.publish_failures = self.publish_failures.saturating_add(1);
                 // What stopped it on the way to its queue matters more than what stops it on the
                 // way to people.
                 let earlier = match task {
                     Task::Retry => None,
                     Task::Review(_) => self.last_error.clone(),
                 };
-                next.last_error = earlier.or_else(|| Some(reason.clone()));
-                let delay = policy.retry.delay(next.publish_failures, random, None);
-                next.next_retry_at = after(now, delay);
+                let reason = earlier.unwrap_or_else(|| reason.clone());
+                next.refused(reason, policy, now, random);
             }
-            (Outcome::Away { reason, maybe_sent }, _) => {
-                next.repeats += u32::from(*maybe_sent);
-                next.last_error = Some(reason.clone());
+            (Outcome::Away(reason), _) => next.last_error = Some(reason.clone()),
+            (Outcome::Unconfirmed(reason), _) => {
+                next.repeats = self.repeats.saturating_add(1);
+                next.refused(reason.clone(), policy, now, random);
             }
         }
         next
+    }
+
+    /// It did not get where it should, and is to be tried again after a while.
+    fn refused(&mut self, reason: String, policy: &MessagePolicy, now: Timestamp, random: f64) {
+        self.publish_failures = self.publish_failures.saturating_add(1);
+        self.last_error = Some(reason);
+        let delay = policy.retry.delay(self.publish_failures, random, None);
+        self.next_retry_at = after(now, delay);
     }
 
     /// What becomes of it when an operator acts: `None` if it is so already.

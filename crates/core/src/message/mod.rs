@@ -124,11 +124,11 @@ impl MessageRecord {
             ..
         } = self.state;
         match self.state.status {
-            MessageStatus::Pending if self.state.locked_until.is_some() => {
-                "Being republished".to_owned()
-            }
             MessageStatus::Pending if self.state.is_exhausted() => {
                 "On its way to manual review".to_owned()
+            }
+            MessageStatus::Pending if self.state.locked_until.is_some_and(|until| until > now) => {
+                "Being republished".to_owned()
             }
             MessageStatus::Pending if self.state.publish_failures > 0 => {
                 let tries = self.state.publish_failures;

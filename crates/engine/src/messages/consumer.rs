@@ -1,8 +1,10 @@
 //! Takes failures in: many in one commit, and acknowledged after it.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use posthaste_core::message::{Arrival, MessagePolicy, MessageState, Outgoing};
 use posthaste_core::port::{
     FailureDelivery, Handed, MessageBroker, Scheduled, SharedStore, Span, SpanKind, StoreError,
@@ -13,12 +15,16 @@ use tokio_util::sync::CancellationToken;
 use super::alarm::Alarm;
 use super::metrics::MessageMetrics;
 
-/// How many failures share a commit.
+/// How many failures share a commit, and how many bytes of them.
 const BATCH: usize = 500;
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// While the store is away its work is tried again after this time, then after twice as long.
 const FIRST_REST: Duration = Duration::from_millis(100);
 const LONGEST_REST: Duration = Duration::from_secs(5);
+
+/// The pause after a failure that the store cannot keep.
+const BETWEEN_CULPRITS: Duration = Duration::from_secs(1);
 
 /// Takes failures in.
 pub(super) struct Consumer {
@@ -38,7 +44,13 @@ impl Consumer {
                 () = shutdown.cancelled() => return,
                 received = self.broker.receive(BATCH) => received,
             };
-            self.keep(received, &shutdown).await;
+            let tags = tags_of(&received);
+            let keeping = AssertUnwindSafe(self.keep(received, &shutdown)).catch_unwind();
+            if keeping.await.is_err() {
+                tracing::error!("taking messages in panicked; they go back to the queue");
+                self.broker.give_back(tags).await;
+                tokio::time::sleep(LONGEST_REST).await;
+            }
         }
     }
 
@@ -46,7 +58,7 @@ impl Consumer {
     /// is away.
     async fn keep(&self, mut received: Vec<FailureDelivery>, shutdown: &CancellationToken) {
         let _spans: Vec<_> = received.iter_mut().map(|of| self.trace(of)).collect();
-        let mut batches = vec![received];
+        let mut batches = by_size(received);
         let mut rest = FIRST_REST;
         while let Some(mut batch) = batches.pop() {
             let arrivals = batch.iter().map(arrival_of).collect();
@@ -63,12 +75,27 @@ impl Consumer {
                     let second = first.split_off(first.len() / 2);
                     batches.extend([second, first]);
                 }
-                Err(error @ StoreError::Failed(_)) => self.put_aside(batch, &error).await,
+                Err(error @ StoreError::Failed(_)) => {
+                    self.put_aside(batch, &error).await;
+                    // If it is not this one but all of them, that should not happen in a rush.
+                    tokio::select! {
+                        () = tokio::time::sleep(BETWEEN_CULPRITS) => {}
+                        () = shutdown.cancelled() => {
+                            let tags = batches.iter().flat_map(|batch| tags_of(batch));
+                            return self.broker.give_back(tags.collect()).await;
+                        }
+                    }
+                }
                 Err(error) => {
                     tracing::warn!(%error, waiting = batch.len(), "failed messages cannot be kept; will try again");
-                    // It may have been kept without a word: from now on it is no news by itself.
-                    batch.iter_mut().for_each(|delivery| delivery.redelivered = true);
-                    batches.push(batch);
+                    // A smaller one may get through where a large one is too slow.
+                    let half = if rest > FIRST_REST {
+                        batch.len() / 2
+                    } else {
+                        0
+                    };
+                    let second = batch.split_off(batch.len() - half);
+                    batches.extend([second, batch]);
                     tokio::select! {
                         () = tokio::time::sleep(rest) => {}
                         () = shutdown.cancelled() => {
@@ -105,7 +132,6 @@ impl Consumer {
             if self.broker.publish(vec![outgoing]).await == [Handed::Confirmed] {
                 self.broker.acknowledge(vec![tag]).await;
             } else {
-                tokio::time::sleep(LONGEST_REST).await;
                 self.broker.give_back(vec![tag]).await;
             }
         }
@@ -143,6 +169,24 @@ impl Consumer {
             }
         }
     }
+}
+
+/// Batches that are not too large for one transaction, the first of them last.
+fn by_size(received: Vec<FailureDelivery>) -> Vec<Vec<FailureDelivery>> {
+    let mut batches: Vec<Vec<FailureDelivery>> = Vec::new();
+    let mut bytes = 0;
+    for delivery in received {
+        bytes += delivery.failure.payload.len();
+        match batches.last_mut() {
+            Some(batch) if bytes <= BATCH_BYTES => batch.push(delivery),
+            _ => {
+                bytes = delivery.failure.payload.len();
+                batches.push(vec![delivery]);
+            }
+        }
+    }
+    batches.reverse();
+    batches
 }
 
 fn tags_of(batch: &[FailureDelivery]) -> Vec<u64> {

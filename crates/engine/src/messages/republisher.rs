@@ -63,20 +63,25 @@ impl Republisher {
     async fn work(&self) -> Result<Round, StoreError> {
         let mut under_way = JoinSet::new();
         let mut round = Ok(Round::default());
-        let mut more = true;
         loop {
-            while more && under_way.len() < MOST_UNDER_WAY {
-                more = match self.claim(&mut round).await {
-                    Some(claimed) => {
-                        let is_full = claimed.len() == BATCH;
-                        let desk = Arc::clone(&self.desk);
-                        under_way.spawn(async move { desk.put_back(claimed).await });
-                        is_full
-                    }
-                    None => false,
+            while under_way.len() < MOST_UNDER_WAY {
+                let Some(claimed) = self.claim(&mut round).await else {
+                    break;
                 };
+                let is_full = claimed.len() == BATCH;
+                let desk = Arc::clone(&self.desk);
+                under_way.spawn(async move { desk.put_back(claimed).await });
+                if !is_full {
+                    break;
+                }
             }
-            match under_way.join_next().await {
+            let has_room = under_way.len() < MOST_UNDER_WAY && round.is_ok();
+            let joined = tokio::select! {
+                joined = under_way.join_next() => joined,
+                // One that hangs must not keep the others from their time.
+                () = tokio::time::sleep(PACE), if has_room => continue,
+            };
+            match joined {
                 Some(Ok(Ok(away))) => round.iter_mut().for_each(|round| round.away |= away),
                 Some(Ok(Err(error))) => round = Err(error),
                 Some(Err(error)) => {
@@ -84,7 +89,6 @@ impl Republisher {
                 }
                 None => return round,
             }
-            more &= matches!(&round, Ok(round) if !round.away);
         }
     }
 
@@ -194,8 +198,9 @@ impl Desk {
         let steps = claimed.iter().zip(&tasks).zip(&handed).zip(spans);
         for (((message, task), handed), mut span) in steps {
             let outcome = self.outcome_of(message, task, handed);
-            if let Outcome::Refused(reason) | Outcome::Away { reason, .. } = &outcome {
-                span.fail(reason);
+            if let Outcome::Refused(why) | Outcome::Unconfirmed(why) | Outcome::Away(why) = &outcome
+            {
+                span.fail(why);
             }
             let random = rand::random();
             let state = message
@@ -208,7 +213,7 @@ impl Desk {
             });
         }
         self.settle(settled).await?;
-        Ok(handed.contains(&Handed::Away) || handed.contains(&Handed::Unconfirmed))
+        Ok(handed.contains(&Handed::Away))
     }
 
     /// What goes out, and the step that it is in its trace.
@@ -240,14 +245,11 @@ impl Desk {
             Handed::Confirmed => Outcome::Done,
             Handed::NoQueue => Outcome::Refused(format!("{queue} is not there")),
             Handed::Refused => Outcome::Refused(format!("{queue} does not take it; is it full?")),
-            Handed::Unconfirmed => Outcome::Away {
-                reason: format!("the broker did not confirm it; {}", trouble()),
-                maybe_sent: true,
-            },
-            Handed::Away => Outcome::Away {
-                reason: trouble(),
-                maybe_sent: false,
-            },
+            Handed::Unconfirmed => Outcome::Unconfirmed(match self.broker.trouble() {
+                Some(trouble) => format!("{queue} did not confirm it; {trouble}"),
+                None => format!("{queue} did not confirm it"),
+            }),
+            Handed::Away => Outcome::Away(trouble()),
         }
     }
 
@@ -277,11 +279,11 @@ impl Desk {
                     .observe(lateness.as_secs_f64().max(0.0));
                 tracing::debug!(message_id = %id, queue, retry_count = state.retry_count, published = true, "republished a message");
             }
-            (Outcome::Refused(reason), _) => {
+            (Outcome::Refused(reason) | Outcome::Unconfirmed(reason), _) => {
                 self.metrics.executed(queue, false);
                 tracing::warn!(message_id = %id, queue, published = false, skipped = reason, next_retry_at = %state.next_retry_at, "a message was not republished");
             }
-            (Outcome::Away { reason, .. }, _) => {
+            (Outcome::Away(reason), _) => {
                 tracing::debug!(message_id = %id, queue, published = false, skipped = reason, "a message was not republished");
             }
         }
@@ -290,20 +292,28 @@ impl Desk {
     /// Settles, and tries again while the store is away: the messages are out, and forgetting that
     /// would put them out again.
     async fn settle(&self, settled: Vec<Settled>) -> Result<(), StoreError> {
-        loop {
-            let error = match self.store.settle_messages(settled.clone()).await {
+        let mut batches = vec![settled];
+        let mut failed = None;
+        while let Some(mut batch) = batches.pop() {
+            match self.store.settle_messages(batch.clone()).await {
                 Ok(kept) => {
                     let lost = kept.iter().filter(|kept| !**kept).count();
                     self.metrics.lost_claims.inc_by(lost as u64);
-                    return Ok(());
                 }
-                Err(error) => error,
-            };
-            if matches!(error, StoreError::Failed(_)) || self.shutdown.is_cancelled() {
-                return Err(error);
+                // One of them is the culprit: the others must not suffer.
+                Err(StoreError::Failed(_)) if batch.len() > 1 => {
+                    let second = batch.split_off(batch.len() / 2);
+                    batches.extend([second, batch]);
+                }
+                Err(error @ StoreError::Failed(_)) => failed = Some(error),
+                Err(error) if self.shutdown.is_cancelled() => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, messages = batch.len(), "republished messages cannot be settled; will try again");
+                    batches.push(batch);
+                    tokio::time::sleep(REST).await;
+                }
             }
-            tracing::warn!(%error, messages = settled.len(), "republished messages cannot be settled; will try again");
-            tokio::time::sleep(REST).await;
         }
+        failed.map_or(Ok(()), Err)
     }
 }

@@ -278,6 +278,9 @@ async fn a_lost_confirmation_is_repeated_and_counted() {
     let mut lane = Lane::start();
     let id = lane.due().await;
     let first = lane.goes_out(Handed::Unconfirmed).await;
+    lane.reaches(id, |message| message.state.publish_failures == 1)
+        .await;
+    lane.clock.advance(Duration::from_secs(10));
     let second = lane.goes_out(Handed::Confirmed).await;
     assert_eq!(first, second, "the same message with the same headers");
     let message = lane
@@ -285,6 +288,24 @@ async fn a_lost_confirmation_is_repeated_and_counted() {
         .await;
     assert_eq!((message.state.retry_count, message.state.repeats), (1, 1));
     assert!(lane.metrics().contains("posthaste_message_repeats_total 1"));
+}
+
+#[tokio::test]
+async fn one_that_hangs_keeps_nobody_from_its_time() {
+    let mut lane = Lane::start();
+    let slow = lane.due().await;
+    let (_, unanswered) = lane.going.recv().await.unwrap();
+    let quick = lane.due().await;
+    lane.goes_out(Handed::Confirmed).await;
+    lane.reaches(quick, |message| {
+        message.state.status == MessageStatus::Retried
+    })
+    .await;
+    unanswered.send(vec![Handed::Confirmed]).unwrap();
+    lane.reaches(slow, |message| {
+        message.state.status == MessageStatus::Retried
+    })
+    .await;
 }
 
 #[tokio::test]

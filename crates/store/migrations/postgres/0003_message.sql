@@ -1,5 +1,5 @@
--- Messages of other services that wait for their next retry. The columns from `status` on are the
--- fields of `message::MessageState`.
+-- Messages of other services that wait for their next retry: the fields of `message::MessageState`
+-- and of `message::Failure`, those of a fixed width first.
 CREATE TABLE retry_queue (
     id               bigint       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     message_id       uuid         NOT NULL UNIQUE,

@@ -261,22 +261,24 @@ pub async fn a_message_stays_due_while_the_broker_is_away(fixture: &impl StoreFi
     let messages = Messages::new(fixture);
     let due = messages.arrive(failing("a")).await.next_retry_at;
     messages.scene.advance(HOUR).await;
-    for (maybe_sent, repeats) in [(false, 0), (true, 1)] {
-        let claimed = messages.claim_one().await;
-        let reason = "no connection".to_owned();
-        let away = Outcome::Away { reason, maybe_sent };
-        assert!(messages.settle(&claimed, &away).await);
-        let state = messages.state(claimed.id).await;
-        assert_eq!(
-            (state.status, state.locked_until),
-            (MessageStatus::Pending, None)
-        );
-        assert_eq!((state.next_retry_at, state.repeats), (due, repeats));
-        assert_eq!(state.last_error.as_deref(), Some("no connection"));
-        assert_eq!((state.retry_count, state.publish_failures), (0, 0));
-    }
     let claimed = messages.claim_one().await;
-    assert_eq!(claimed.state.repeats, 1, "that one was not a repeat");
+    let away = Outcome::Away("no connection".to_owned());
+    assert!(messages.settle(&claimed, &away).await);
+    let state = messages.state(claimed.id).await;
+    assert_eq!(
+        (state.status, state.locked_until),
+        (MessageStatus::Pending, None)
+    );
+    assert_eq!((state.next_retry_at, state.repeats), (due, 0));
+    assert_eq!(state.last_error.as_deref(), Some("no connection"));
+    assert_eq!((state.retry_count, state.publish_failures), (0, 0));
+    let claimed = messages.claim_one().await;
+    assert_eq!(claimed.state.repeats, 0, "that one is not a repeat");
+    let unconfirmed = Outcome::Unconfirmed("no answer".to_owned());
+    assert!(messages.settle(&claimed, &unconfirmed).await);
+    let state = messages.state(claimed.id).await;
+    assert_eq!((state.repeats, state.publish_failures), (1, 1));
+    assert!(state.next_retry_at > due, "not at once");
 }
 
 pub async fn a_batch_of_claims_is_settled_in_its_order(fixture: &impl StoreFixture) {

@@ -90,13 +90,11 @@ impl<F: StoreFixture> Run<'_, F> {
             let message = self
                 .claimed
                 .swap_remove(self.random.below(self.claimed.len()));
-            let outcome = match self.random.below(5) {
+            let outcome = match self.random.below(6) {
                 0..=2 => Outcome::Done,
                 3 => Outcome::Refused("no queue".into()),
-                _ => Outcome::Away {
-                    reason: "no connection".into(),
-                    maybe_sent: self.random.below(2) == 0,
-                },
+                4 => Outcome::Unconfirmed("no answer".into()),
+                _ => Outcome::Away("no connection".into()),
             };
             batch.push((message.id, settled(&message, &outcome, now)));
         }

@@ -111,6 +111,8 @@ fn original_queue(name: &str, own_queues: &[String]) -> Result<String, RetryMess
         "" => "is missing".to_owned(),
         _ if name.len() > LONGEST_SHORT_BYTES => "has more than 255 bytes".to_owned(),
         _ if name.contains('\0') => "has a NUL in it".to_owned(),
+        // Replies of callers that wait: RabbitMQ takes them without keeping them.
+        _ if name.starts_with("amq.rabbitmq.") => "belongs to RabbitMQ itself".to_owned(),
         _ if own_queues.iter().any(|own| own == name) => {
             format!("is `{name}`, which belongs to Posthaste")
         }

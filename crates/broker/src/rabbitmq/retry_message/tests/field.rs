@@ -112,6 +112,10 @@ fn what_breaks_a_rule_is_refused_with_the_field_and_the_fix() {
             "original_queue has a NUL in it; name",
         ),
         (
+            |m| m.original_queue = "amq.rabbitmq.reply-to.x".into(),
+            "original_queue belongs to RabbitMQ itself; name",
+        ),
+        (
             |m| m.original_queue = "retry.scheduled".into(),
             "original_queue is `retry.scheduled`, which belongs to Posthaste; name",
         ),
