@@ -18,7 +18,7 @@ use crate::amqp::{Rabbit, persistent};
 use crate::retry_message::{RetryMessage, random_id};
 
 /// How often messages are handed in.
-const TICK: Duration = Duration::from_millis(2);
+const TICK: Duration = Duration::from_millis(5);
 /// How many may be unconfirmed.
 const WINDOW: usize = 4_000;
 /// How many deliveries the consumer may hold, and how many it acknowledges at a time.

@@ -19,6 +19,9 @@ use super::metrics::MessageMetrics;
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
+/// A batch of this size is never too large.
+const SMALL: usize = 50;
+
 /// While the store is away its work is tried again after this time, then after twice as long.
 const FIRST_REST: Duration = Duration::from_millis(100);
 const LONGEST_REST: Duration = Duration::from_secs(5);
@@ -60,7 +63,7 @@ impl Consumer {
         let _spans: Vec<_> = received.iter_mut().map(|of| self.trace(of)).collect();
         let mut batches = by_size(received);
         let mut rest = FIRST_REST;
-        while let Some(mut batch) = batches.pop() {
+        while let Some(batch) = batches.pop() {
             let arrivals = batch.iter().map(arrival_of).collect();
             match self.store.schedule(arrivals, &self.policy).await {
                 Ok(scheduled) => {
@@ -71,40 +74,45 @@ impl Consumer {
                 }
                 // One of them is the culprit: the others must not suffer.
                 Err(StoreError::Failed(_)) if batch.len() > 1 => {
-                    let mut first = batch;
-                    let second = first.split_off(first.len() / 2);
-                    batches.extend([second, first]);
+                    batches.extend(halves(batch));
                 }
                 Err(error @ StoreError::Failed(_)) => {
                     self.put_aside(batch, &error).await;
                     // If it is not this one but all of them, that should not happen in a rush.
-                    tokio::select! {
-                        () = tokio::time::sleep(BETWEEN_CULPRITS) => {}
-                        () = shutdown.cancelled() => {
-                            let tags = batches.iter().flat_map(|batch| tags_of(batch));
-                            return self.broker.give_back(tags.collect()).await;
-                        }
+                    if !self.rest(BETWEEN_CULPRITS, &batches, shutdown).await {
+                        return;
                     }
                 }
                 Err(error) => {
                     tracing::warn!(%error, waiting = batch.len(), "failed messages cannot be kept; will try again");
                     // A smaller one may get through where a large one is too slow.
-                    let half = if rest > FIRST_REST {
-                        batch.len() / 2
+                    if rest > FIRST_REST && batch.len() > SMALL {
+                        batches.extend(halves(batch));
                     } else {
-                        0
-                    };
-                    let second = batch.split_off(batch.len() - half);
-                    batches.extend([second, batch]);
-                    tokio::select! {
-                        () = tokio::time::sleep(rest) => {}
-                        () = shutdown.cancelled() => {
-                            let tags = batches.iter().flat_map(|batch| tags_of(batch));
-                            return self.broker.give_back(tags.collect()).await;
-                        }
+                        batches.push(batch);
+                    }
+                    if !self.rest(rest, &batches, shutdown).await {
+                        return;
                     }
                     rest = (rest * 2).min(LONGEST_REST);
                 }
+            }
+        }
+    }
+
+    /// Rests for a while. At shutdown it hands back instead what is not kept, and answers `false`.
+    async fn rest(
+        &self,
+        pause: Duration,
+        waiting: &[Vec<FailureDelivery>],
+        shutdown: &CancellationToken,
+    ) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => true,
+            () = shutdown.cancelled() => {
+                let tags = waiting.iter().flat_map(|batch| tags_of(batch));
+                self.broker.give_back(tags.collect()).await;
+                false
             }
         }
     }
@@ -169,6 +177,12 @@ impl Consumer {
             }
         }
     }
+}
+
+/// The second half and then the first, which is taken up next.
+fn halves(mut batch: Vec<FailureDelivery>) -> [Vec<FailureDelivery>; 2] {
+    let second = batch.split_off(batch.len() / 2);
+    [second, batch]
 }
 
 /// Batches that are not too large for one transaction, the first of them last.
