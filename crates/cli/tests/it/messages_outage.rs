@@ -130,6 +130,8 @@ async fn a_confirmation_that_is_lost_makes_a_repeat_that_says_so(backend: &Backe
     let repeats = metric(&lane, "posthaste_message_repeats_total").await;
     assert!(repeats >= 1.0, "{repeats}");
     proxy.restore();
+    // It waits before the next try, as after any other that failed.
+    assert_eq!(backend.make_messages_due().await, 1);
 
     let row = backend.until_message_is(id, "retried").await;
     assert_eq!((row.retry_count, row.publish_failures), (1, 0));
