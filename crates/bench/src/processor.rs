@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The machine is calm while this share of one processor is used, over so long.
+const CALM: f64 = 0.25;
+const CALM_FOR: Duration = Duration::from_secs(1);
 
 /// A process, with those that it started or alone.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +111,20 @@ impl Usage {
             .map(|(name, seconds)| format!("{name} {}", each(*seconds)))
             .collect();
         parts.join(", ")
+    }
+}
+
+/// Waits until nobody else needs the processors, but not longer than this.
+pub(crate) async fn wait_for_calm(limit: Duration) {
+    let give_up = Instant::now() + limit;
+    while Instant::now() < give_up {
+        let (busy, stolen) = machine().unwrap_or_default();
+        tokio::time::sleep(CALM_FOR).await;
+        let (busy_now, stolen_now) = machine().unwrap_or_default();
+        let used = busy_now - busy + stolen_now - stolen;
+        if used < CALM * CALM_FOR.as_secs_f64() {
+            return;
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::ensure;
 
 use super::lane::Lane;
 use super::statements::{Claims, Statements};
-use crate::processor::{Reading, Usage};
+use crate::processor::{Reading, Usage, wait_for_calm};
 use crate::rig::journal::Journal;
 
 /// How often the queue is looked at.
@@ -62,6 +62,7 @@ impl Lane<'_> {
         let (original, rows) = (self.original(), self.options.rows);
         self.store(rows, "- random() * interval '1 hour'").await?;
         let statements = Statements::begin(&self.database).await;
+        wait_for_calm(self.options.calm.0).await;
         let bar = journal.bar(rows, "put back");
         let server = self.start().await?;
         let groups = self.groups(&server)?;

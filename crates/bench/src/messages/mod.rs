@@ -30,6 +30,7 @@ use self::reference::Reference;
 use self::report::{drain_line, load_average};
 use self::statements::Statements;
 use crate::amqp::QueueType;
+use crate::processor::wait_for_calm;
 use crate::rig;
 use crate::rig::journal::Journal;
 use crate::rig::services::{Given, Services};
@@ -65,13 +66,15 @@ async fn run_to_the_end(binary: &Path, options: &Options) -> anyhow::Result<Repo
             ..Report::default()
         },
     };
-    if options.rate.is_none() || options.wants(Part::Drain) {
+    if options.needs_reference() {
         journal.line("filling the table of the reference");
         let beside = options.beside.as_deref();
         let reference = Reference::set_up(&services, &lane, &run, beside);
         bench.reference = Some(reference.await?);
     }
-    bench.take_turns().await?;
+    if bench.reference.is_some() {
+        bench.take_turns().await?;
+    }
     if options.wants(Part::Live) {
         bench.live().await?;
     }
@@ -115,6 +118,7 @@ impl Bench<'_> {
         };
         for workers in [1, 2] {
             let time = self.options.reference_time.0;
+            wait_for_calm(self.options.calm.0).await;
             let (rate, usage) = reference.measure(queue_type, workers, time).await?;
             let name = queue_type.name();
             let each = usage.per_message(rate * time.as_secs_f64());
@@ -146,6 +150,7 @@ impl Bench<'_> {
                 .await?;
         }
         let time = self.options.time.0;
+        wait_for_calm(self.options.calm.0).await;
         let lived = lane.live(Load { rate, time }, &server, journal).await?;
         journal.line(&lived.line());
         self.report.lateness = Some(lived);

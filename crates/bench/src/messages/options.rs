@@ -55,6 +55,9 @@ pub(crate) struct Options {
     /// Which kind of queue everyone uses
     #[arg(long, value_enum, default_value = "classic")]
     pub(super) queue_type: QueueType,
+    /// Before each measurement, wait at most so long for others to leave the processors alone
+    #[arg(long, default_value = "10s")]
+    pub(super) calm: HumanDuration,
     /// Only some parts
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(super) parts: Vec<Part>,
@@ -91,6 +94,11 @@ impl Options {
             seconds(&mut self.step_time, 8);
         }
         self
+    }
+
+    /// Whether the reference is needed.
+    pub(super) fn needs_reference(&self) -> bool {
+        self.wants(Part::Drain) || (self.wants(Part::Live) && self.rate.is_none())
     }
 
     /// Whether a part is wanted.

@@ -2,6 +2,7 @@
 
 use super::lane::Lane;
 use super::live::{Lived, Load};
+use crate::processor::wait_for_calm;
 use crate::rig::journal::Journal;
 use crate::server::Server;
 
@@ -23,6 +24,7 @@ impl Lane<'_> {
         let mut bounds = Bounds::default();
         let mut rate = first;
         for _ in 0..self.options.steps {
+            wait_for_calm(self.options.calm.0).await;
             let time = self.options.step_time.0;
             let lived = self.live(Load { rate, time }, server, journal).await?;
             self.settle_all().await?;
