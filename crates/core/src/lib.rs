@@ -5,6 +5,8 @@
 //! no HTTP. Given the same input it gives the same answer, so it can be tested exhaustively.
 
 pub mod address;
+pub mod admin;
+pub mod alert;
 pub mod attempt;
 pub mod classification;
 pub mod decision;
@@ -14,9 +16,11 @@ pub mod failpoint;
 pub mod fingerprint;
 pub mod lifecycle;
 pub mod message;
+pub mod operation;
 pub mod port;
 pub mod reply;
 pub mod retry_policy;
 pub mod status;
+pub mod template;
 
 pub use jiff::Timestamp;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use posthaste_core::email::{EmailId, EmailRecord};
 use posthaste_core::port::{
-    Acted, Action, Actor, AuditEntry, Captured, DeadGroup, EmailFilter, SharedStore, Statistics,
-    StoreResult, Violation,
+    Acted, Action, Actor, AuditEntry, AuditFilter, Captured, DeadGroup, EmailFilter, SharedStore,
+    Statistics, StoreResult, Violation,
 };
 use tokio::sync::Notify;
 
@@ -109,8 +109,8 @@ impl Operator {
     }
 
     /// The audit log, newest first.
-    pub async fn audit(&self, most: usize) -> StoreResult<Vec<AuditEntry>> {
-        self.store.audit(most).await
+    pub async fn audit(&self, filter: &AuditFilter) -> StoreResult<Vec<AuditEntry>> {
+        self.store.audit(filter).await
     }
 
     /// Checks the stored state against the promises.

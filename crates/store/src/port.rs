@@ -9,13 +9,18 @@ macro_rules! implement_ports {
         use async_trait::async_trait;
         use bytes::Bytes;
         use posthaste_core::Timestamp;
+        use posthaste_core::admin::{Admin, Role, Session};
         use posthaste_core::decision::Conclusion;
         use posthaste_core::email::{EmailId, EmailRecord, NewEmail};
         use posthaste_core::lifecycle::{Refusal, State};
         use posthaste_core::message::{
             Arrival, MessageAction, MessageId, MessagePolicy, MessageRecord,
         };
+        use posthaste_core::operation::{
+            DeadFilter, NewOperation, Operation, OperationChange, OperationId,
+        };
         use posthaste_core::port::*;
+        use posthaste_core::template::{Template, TemplateContent};
 
         #[async_trait]
         impl EmailStore for $store {
@@ -140,8 +145,16 @@ macro_rules! implement_ports {
                 self.all_statistics().await
             }
 
-            async fn audit(&self, most: usize) -> StoreResult<Vec<AuditEntry>> {
-                self.audit_entries(most).await
+            async fn history(
+                &self,
+                step_minutes: u32,
+                steps: u32,
+            ) -> StoreResult<Vec<HistoryStep>> {
+                self.history_steps(step_minutes, steps).await
+            }
+
+            async fn audit(&self, filter: &AuditFilter) -> StoreResult<Vec<AuditEntry>> {
+                self.audit_entries(filter).await
             }
 
             async fn verify(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>> {
@@ -264,6 +277,163 @@ macro_rules! implement_ports {
                 most: usize,
             ) -> StoreResult<u64> {
                 self.prune_old_messages(retention, most).await
+            }
+        }
+
+        #[async_trait]
+        impl OperationStore for $store {
+            async fn count_dead(
+                &self,
+                filter: &DeadFilter,
+                owner: Option<&str>,
+            ) -> StoreResult<u64> {
+                self.dead_matching(filter, owner).await
+            }
+
+            async fn create_operation(
+                &self,
+                new: NewOperation,
+                actor: &Actor,
+            ) -> StoreResult<Operation> {
+                self.insert_operation(new, actor).await
+            }
+
+            async fn operation(
+                &self,
+                id: OperationId,
+                owner: Option<&str>,
+            ) -> StoreResult<Option<Operation>> {
+                self.operation_of(id, owner).await
+            }
+
+            async fn operations(
+                &self,
+                most: usize,
+                owner: Option<&str>,
+            ) -> StoreResult<Vec<Operation>> {
+                self.newest_operations(most, owner).await
+            }
+
+            async fn change_operation(
+                &self,
+                id: OperationId,
+                change: OperationChange,
+                actor: &Actor,
+            ) -> StoreResult<OperationChanged> {
+                self.alter_operation(id, change, actor).await
+            }
+
+            async fn advance_operation(&self, most: usize) -> StoreResult<Option<OperationStep>> {
+                self.step_operation(most).await
+            }
+
+            async fn next_step_due(&self) -> StoreResult<Option<Timestamp>> {
+                self.next_step_at().await
+            }
+        }
+
+        #[async_trait]
+        impl TemplateStore for $store {
+            async fn save_template(
+                &self,
+                name: &str,
+                content: TemplateContent,
+                based_on: Option<u32>,
+                actor: &Actor,
+            ) -> StoreResult<TemplateSaved> {
+                self.insert_template(name, content, based_on, actor).await
+            }
+
+            async fn template(
+                &self,
+                name: &str,
+                version: Option<u32>,
+            ) -> StoreResult<Option<Template>> {
+                self.template_of(name, version).await
+            }
+
+            async fn templates(&self) -> StoreResult<Vec<Template>> {
+                self.newest_templates().await
+            }
+
+            async fn template_versions(&self, name: &str) -> StoreResult<Vec<TemplateVersion>> {
+                self.versions_of(name).await
+            }
+
+            async fn delete_template(&self, name: &str, actor: &Actor) -> StoreResult<bool> {
+                self.remove_template(name, actor).await
+            }
+        }
+
+        #[async_trait]
+        impl AdminStore for $store {
+            async fn save_admin(
+                &self,
+                name: &str,
+                role: Role,
+                password_hash: &str,
+                actor: &Actor,
+            ) -> StoreResult<Admin> {
+                self.upsert_admin(name, role, password_hash, actor).await
+            }
+
+            async fn find_admin(&self, name: &str) -> StoreResult<Option<(Admin, String)>> {
+                self.admin_of(name).await
+            }
+
+            async fn admins(&self) -> StoreResult<Vec<Admin>> {
+                self.all_admins().await
+            }
+
+            async fn remove_admin(&self, name: &str, actor: &Actor) -> StoreResult<bool> {
+                self.delete_admin(name, actor).await
+            }
+
+            async fn begin_session(
+                &self,
+                name: &str,
+                secret_hash: [u8; 32],
+                lifetime: Duration,
+            ) -> StoreResult<()> {
+                self.insert_session(name, secret_hash, lifetime).await
+            }
+
+            async fn session(&self, secret_hash: [u8; 32]) -> StoreResult<Option<Session>> {
+                self.session_of(secret_hash).await
+            }
+
+            async fn end_session(&self, secret_hash: [u8; 32]) -> StoreResult<()> {
+                self.delete_session(secret_hash).await
+            }
+        }
+
+        #[async_trait]
+        impl AlertStore for $store {
+            async fn gather_deaths(&self, channels: &[String], most: usize) -> StoreResult<usize> {
+                self.count_deaths(channels, most).await
+            }
+
+            async fn take_digest(
+                &self,
+                channel: &str,
+                gather: Duration,
+                quiet: Duration,
+                lease: Duration,
+            ) -> StoreResult<Option<Digest>> {
+                self.digest_of(channel, gather, quiet, lease).await
+            }
+
+            async fn settle_digest(
+                &self,
+                channel: &str,
+                digest: &Digest,
+                told: Told,
+            ) -> StoreResult<()> {
+                self.settle_told(channel, digest, told).await
+            }
+
+            async fn alert_channels(&self) -> StoreResult<Vec<ChannelState>> {
+                self.all_channels().await
             }
         }
     };

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{
-    Accepted, Begun, DeskStore as _, EmailStore as _, Finish, KeyStore as _, Lease, Store as _,
-    StoreError,
+    Accepted, AuditFilter, Begun, DeskStore as _, EmailStore as _, Finish, KeyStore as _, Lease,
+    Store as _, StoreError,
 };
 use posthaste_core::status::Status;
 use posthaste_store::{PostgresOptions, PostgresStore};
@@ -266,7 +266,7 @@ async fn a_pool_that_is_used_up_is_unavailable_by_the_deadline() {
     let mut asking = JoinSet::new();
     for _ in 0..6 {
         let store = Arc::clone(&store);
-        asking.spawn(async move { store.audit(1).await });
+        asking.spawn(async move { store.audit(&AuditFilter::newest(1)).await });
     }
     for answer in asking.join_all().await {
         assert!(
@@ -275,7 +275,7 @@ async fn a_pool_that_is_used_up_is_unavailable_by_the_deadline() {
         );
     }
     beside.batch_execute("ROLLBACK").await.unwrap();
-    assert_eq!(store.audit(1).await.unwrap(), []);
+    assert_eq!(store.audit(&AuditFilter::newest(1)).await.unwrap(), []);
 }
 
 #[tokio::test]

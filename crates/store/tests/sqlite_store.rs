@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use posthaste_core::email::EmailId;
 use posthaste_core::port::{
-    Accepted, Begun, DeskStore, EmailFilter, EmailStore, Finish, Retention, Store, StoreError,
-    StoreResult,
+    Accepted, AuditFilter, Begun, DeskStore, EmailFilter, EmailStore, Finish, Retention, Store,
+    StoreError, StoreResult,
 };
 use posthaste_core::status::Status;
 use posthaste_store::{SqliteOptions, SqliteStore};
@@ -222,10 +222,11 @@ async fn reading_is_not_taken_for_a_change() {
     let beside = file.beside();
     let before = pragma::<i64>(&beside, "data_version");
     // Each of these opens a connection of its own.
+    let newest = AuditFilter::newest(1);
     let (a, b, c, d) = tokio::join!(
         store.statistics(),
         store.next_due(),
-        store.audit(1),
+        store.audit(&newest),
         store.dead_groups(None)
     );
     assert!(a.is_ok() && b.is_ok() && c.is_ok() && d.is_ok());
@@ -275,6 +276,8 @@ async fn pruning_gives_pages_back_to_the_file_system() {
     file.clock.advance(Duration::from_secs(3600));
     let now = Duration::ZERO;
     let retention = Retention {
+        attempts: None,
+        content: None,
         sent: now,
         dead: now,
         captures: now,

@@ -1,5 +1,6 @@
 //! Who did what.
 
+use posthaste_core::port::AuditFilter;
 use serde_json::json;
 
 use crate::arguments::Global;
@@ -8,7 +9,7 @@ use crate::{output, wiring};
 
 pub(crate) async fn run(global: &Global, limit: usize) -> anyhow::Result<Exit> {
     let desk = wiring::open_desk(global).await?;
-    let entries = desk.operator.audit(limit).await?;
+    let entries = desk.operator.audit(&AuditFilter::newest(limit)).await?;
     if global.json {
         for entry in entries {
             output::json(&json!({

@@ -294,6 +294,8 @@ impl Settings {
         Retention {
             sent: sent.0,
             dead: dead.0,
+            attempts: None,
+            content: None,
             captures: captures.0,
             audit: audit.0,
         }

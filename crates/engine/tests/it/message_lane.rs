@@ -218,6 +218,8 @@ fn config() -> EngineConfig {
         lease: day,
         retry_interval: day,
         retention: Retention {
+            attempts: None,
+            content: None,
             sent: day,
             dead: day,
             captures: day,

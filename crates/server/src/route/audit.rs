@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use posthaste_core::port::AuditFilter;
 
 use crate::access::{Admin, Allowed};
 use crate::app::App;
@@ -30,6 +31,6 @@ pub(crate) async fn list(
     parameters: Parameters,
 ) -> Result<Json<AuditPage>, Problem> {
     let limit = parameters.limit()?;
-    let entries = app.operator.audit(limit + 1).await?;
+    let entries = app.operator.audit(&AuditFilter::newest(limit + 1)).await?;
     Ok(json::ok(AuditPage::of(entries, limit)))
 }

@@ -1,9 +1,11 @@
 //! What operators do, with an audit entry each.
 
 use posthaste_core::email::EmailId;
-use posthaste_core::port::{Acted, Action, Actor, AuditEntry, StoreResult};
+use posthaste_core::port::{Acted, Action, Actor, AuditEntry, AuditFilter, StoreResult};
 
 use super::PostgresStore;
+use super::error::corrupt;
+use super::list::has_nul;
 use super::state_row::get;
 use super::writer::Wants;
 use crate::ledger;
@@ -33,19 +35,41 @@ impl PostgresStore {
             .await
     }
 
-    pub(super) async fn audit_entries(&self, most: usize) -> StoreResult<Vec<AuditEntry>> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let sql =
-            "SELECT at, actor, action, subject, result FROM audit_log ORDER BY seq DESC LIMIT $1";
-        let rows = self.desk.query(sql, &[&most]).await?;
+    pub(super) async fn audit_entries(&self, filter: &AuditFilter) -> StoreResult<Vec<AuditEntry>> {
+        let most = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+        let texts = [&filter.actor, &filter.action, &filter.subject];
+        if texts.into_iter().flatten().any(|text| has_nul(text)) {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT seq, at, actor, action, subject, filter, count, result FROM audit_log
+             WHERE ($1::text IS NULL OR actor = $1) AND ($2::text IS NULL OR action = $2)
+               AND ($3::text IS NULL OR subject = $3) AND ($4::bigint IS NULL OR seq < $4)
+             ORDER BY seq DESC LIMIT $5";
+        let AuditFilter {
+            actor,
+            action,
+            subject,
+            after,
+            ..
+        } = filter;
+        let rows = self
+            .desk
+            .query(sql, &[actor, action, subject, after, &most])
+            .await?;
         rows.iter()
             .map(|row| {
                 Ok(AuditEntry {
-                    at: get(row, 0)?,
-                    actor: get(row, 1)?,
-                    action: get(row, 2)?,
-                    subject: get(row, 3)?,
-                    result: get(row, 4)?,
+                    number: get(row, 0)?,
+                    at: get(row, 1)?,
+                    actor: get(row, 2)?,
+                    action: get(row, 3)?,
+                    subject: get(row, 4)?,
+                    filter: get(row, 5)?,
+                    count: get::<Option<i64>>(row, 6)?
+                        .map(u64::try_from)
+                        .transpose()
+                        .map_err(corrupt)?,
+                    result: get(row, 7)?,
                 })
             })
             .collect()

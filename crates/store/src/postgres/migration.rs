@@ -10,6 +10,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_email.sql"),
     include_str!("../../migrations/postgres/0002_event.sql"),
     include_str!("../../migrations/postgres/0003_message.sql"),
+    include_str!("../../migrations/postgres/0004_desk.sql"),
 ];
 
 /// Applies what is missing. Several instances may start at the same time: the others wait.

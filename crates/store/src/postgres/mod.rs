@@ -6,6 +6,8 @@
 
 mod accept;
 mod act;
+mod admin;
+mod alert;
 mod attempt;
 mod books;
 mod claim;
@@ -13,12 +15,14 @@ mod clock;
 mod email_row;
 mod error;
 mod event;
+mod history;
 mod inbox;
 mod key;
 mod list;
 mod listener;
 mod message;
 mod migration;
+mod operation;
 mod pool;
 mod prune;
 mod recipient_row;
@@ -26,6 +30,7 @@ mod rescue;
 mod schedule;
 mod state_row;
 mod statistics;
+mod template;
 mod verify;
 mod writer;
 

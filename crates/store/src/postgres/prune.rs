@@ -95,6 +95,7 @@ impl PostgresStore {
             emails,
             captures,
             audit_entries,
+            ..Pruned::default()
         })
     }
 }

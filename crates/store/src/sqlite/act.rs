@@ -1,7 +1,7 @@
 //! What operators do, with an audit entry each.
 
 use posthaste_core::email::EmailId;
-use posthaste_core::port::{Acted, Action, Actor, AuditEntry, StoreResult};
+use posthaste_core::port::{Acted, Action, Actor, AuditEntry, AuditFilter, StoreResult};
 
 use super::writer::Flush;
 use super::{SqliteStore, from_micros, micros};
@@ -25,22 +25,39 @@ impl SqliteStore {
             .await
     }
 
-    pub(super) async fn audit_entries(&self, most: usize) -> StoreResult<Vec<AuditEntry>> {
+    pub(super) async fn audit_entries(&self, filter: &AuditFilter) -> StoreResult<Vec<AuditEntry>> {
+        let filter = filter.clone();
         self.desk
             .run(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT at, actor, action, subject, result FROM audit_log ORDER BY seq DESC LIMIT ?1",
+                        "SELECT seq, at, actor, action, subject, filter, count, result
+                         FROM audit_log
+                         WHERE (?1 IS NULL OR actor = ?1) AND (?2 IS NULL OR action = ?2)
+                           AND (?3 IS NULL OR subject = ?3) AND (?4 IS NULL OR seq < ?4)
+                         ORDER BY seq DESC LIMIT ?5",
                     )?
-                    .query_map([most], |row| {
-                        Ok(AuditEntry {
-                            at: from_micros(row.get(0)?),
-                            actor: row.get(1)?,
-                            action: row.get(2)?,
-                            subject: row.get(3)?,
-                            result: row.get(4)?,
-                        })
-                    })?
+                    .query_map(
+                        (
+                            filter.actor,
+                            filter.action,
+                            filter.subject,
+                            filter.after,
+                            filter.limit,
+                        ),
+                        |row| {
+                            Ok(AuditEntry {
+                                number: row.get(0)?,
+                                at: from_micros(row.get(1)?),
+                                actor: row.get(2)?,
+                                action: row.get(3)?,
+                                subject: row.get(4)?,
+                                filter: row.get(5)?,
+                                count: row.get(6)?,
+                                result: row.get(7)?,
+                            })
+                        },
+                    )?
                     .collect()
             })
             .await

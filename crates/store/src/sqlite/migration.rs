@@ -10,6 +10,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_email.sql"),
     include_str!("../../migrations/sqlite/0002_event.sql"),
     include_str!("../../migrations/sqlite/0003_message.sql"),
+    include_str!("../../migrations/sqlite/0004_desk.sql"),
 ];
 
 /// Applies what is missing. Several processes may do this at the same time.

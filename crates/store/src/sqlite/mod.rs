@@ -5,15 +5,19 @@
 
 mod accept;
 mod act;
+mod admin;
+mod alert;
 mod attempt;
 mod email_row;
 mod error;
 mod event;
+mod history;
 mod inbox;
 mod key;
 mod list;
 mod message;
 mod migration;
+mod operation;
 mod prune;
 mod reader;
 mod recipient_row;
@@ -21,6 +25,7 @@ mod rescue;
 mod schedule;
 mod state_row;
 mod statistics;
+mod template;
 mod verify;
 mod writer;
 

@@ -38,6 +38,7 @@ impl SqliteStore {
                     emails,
                     captures: captures as u64,
                     audit_entries: audit_entries as u64,
+                    ..Pruned::default()
                 })
             })
             .await

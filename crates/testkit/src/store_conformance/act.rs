@@ -2,7 +2,7 @@
 
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::{Refusal, Resolution};
-use posthaste_core::port::{Acted, Action, Actor};
+use posthaste_core::port::{Acted, Action, Actor, AuditFilter};
 use posthaste_core::status::{DeadReason, Outcome, Status};
 
 use super::StoreFixture;
@@ -326,7 +326,11 @@ pub async fn another_owners_email_is_not_there(fixture: &impl StoreFixture) {
             assert_eq!(scene.act_as(&shop, id, action).await, Acted::NotFound);
         }
     }
-    let audit = scene.store.audit(ALL).await.expect("audit");
+    let audit = scene
+        .store
+        .audit(&AuditFilter::newest(ALL))
+        .await
+        .expect("audit");
     assert!(audit.is_empty(), "nothing was done");
     let billing = Actor {
         name: "key:billing".into(),
@@ -369,7 +373,11 @@ pub async fn every_action_leaves_an_audit_entry(fixture: &impl StoreFixture) {
         owner: None,
     };
     scene.act_as(&ann, id, Action::Restore).await;
-    let audit = scene.store.audit(ALL).await.expect("audit");
+    let audit = scene
+        .store
+        .audit(&AuditFilter::newest(ALL))
+        .await
+        .expect("audit");
     let entries: Vec<_> = audit
         .iter()
         .map(|entry| (&entry.actor[..], &entry.action[..], &entry.result[..]))
@@ -386,6 +394,10 @@ pub async fn every_action_leaves_an_audit_entry(fixture: &impl StoreFixture) {
     );
     assert!(audit.iter().all(|entry| entry.subject == id.to_string()));
     moment.is(Some(audit[3].at));
-    let newest = scene.store.audit(1).await.expect("audit");
+    let newest = scene
+        .store
+        .audit(&AuditFilter::newest(1))
+        .await
+        .expect("audit");
     assert_eq!(newest, audit[..1]);
 }

@@ -57,7 +57,10 @@ pub async fn a_revoked_key_opens_nothing(fixture: &impl StoreFixture) {
     assert_eq!(ids, ["k1", "k2"], "oldest first");
     moment.is(keys[0].revoked_at);
     assert_eq!(keys[1].revoked_at, None);
-    let audit = store.audit(ALL).await.expect("audit");
+    let audit = store
+        .audit(&posthaste_core::port::AuditFilter::newest(ALL))
+        .await
+        .expect("audit");
     let done: Vec<_> = audit
         .iter()
         .map(|entry| (&entry.action[..], &entry.subject[..]))
@@ -78,6 +81,10 @@ pub async fn a_secret_or_an_id_is_used_once(fixture: &impl StoreFixture) {
     assert!(create("k2", 1).await.is_err());
     create("k2", 2).await.expect("create key");
     assert_eq!(scene.store.keys().await.expect("keys").len(), 2);
-    let audit = scene.store.audit(ALL).await.expect("audit");
+    let audit = scene
+        .store
+        .audit(&posthaste_core::port::AuditFilter::newest(ALL))
+        .await
+        .expect("audit");
     assert_eq!(audit.len(), 2, "what failed was not done");
 }

@@ -1,7 +1,7 @@
 //! What operators do to messages.
 
 use posthaste_core::message::{MessageAction, MessageRefusal, MessageStatus, Outcome};
-use posthaste_core::port::{Actor, MessageActed};
+use posthaste_core::port::{Actor, AuditFilter, MessageActed};
 
 use super::StoreFixture;
 use super::message_scene::{Messages, failing, id_of};
@@ -140,7 +140,11 @@ pub async fn every_action_on_a_message_leaves_an_audit_entry(fixture: &impl Stor
     messages.claim_one().await;
     messages.act(id, Retry).await;
     messages.act(id_of("nobody"), Discard).await;
-    let audit = messages.store.audit(ALL).await.expect("audit");
+    let audit = messages
+        .store
+        .audit(&AuditFilter::newest(ALL))
+        .await
+        .expect("audit");
     let entries: Vec<_> = audit
         .iter()
         .map(|entry| (&entry.actor[..], &entry.action[..], &entry.result[..]))

@@ -131,6 +131,8 @@ impl<F: StoreFixture> Run<'_, F> {
             }
             _ => {
                 let retention = Retention {
+                    attempts: None,
+                    content: None,
                     sent: 3 * HOUR,
                     dead: 5 * HOUR,
                     captures: HOUR,

@@ -16,7 +16,9 @@ use crate::Timestamp;
 use crate::decision::Conclusion;
 use crate::email::{EmailId, EmailRecord, NewEmail};
 use crate::lifecycle::{Refusal, State};
-use crate::port::{DeadNotice, MessageStore};
+use crate::port::{
+    AdminStore, AlertStore, DeadNotice, MessageStore, OperationStore, TemplateStore,
+};
 
 /// The way of an email through the store, in the order of its life.
 #[async_trait]
@@ -119,8 +121,12 @@ pub trait DeskStore: Send + Sync {
     /// Numbers about emails.
     async fn statistics(&self) -> StoreResult<Statistics>;
 
+    /// What happened to emails, in steps of so many minutes (at least 1, at most 60), oldest first:
+    /// `steps` of them, the last one being the present. Older than two days there are only hours.
+    async fn history(&self, step_minutes: u32, steps: u32) -> StoreResult<Vec<HistoryStep>>;
+
     /// The audit log, newest first.
-    async fn audit(&self, most: usize) -> StoreResult<Vec<AuditEntry>>;
+    async fn audit(&self, filter: &AuditFilter) -> StoreResult<Vec<AuditEntry>>;
 
     /// Checks the stored state against the promises. `ledger`: ids that a client saw accepted.
     async fn verify(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>>;
@@ -179,7 +185,16 @@ pub trait EventStore: Send + Sync {
 /// A whole store.
 #[async_trait]
 pub trait Store:
-    EmailStore + DeskStore + KeyStore + InboxStore + EventStore + MessageStore
+    EmailStore
+    + DeskStore
+    + KeyStore
+    + InboxStore
+    + EventStore
+    + MessageStore
+    + OperationStore
+    + TemplateStore
+    + AdminStore
+    + AlertStore
 {
     /// The store's time. All instants in the store are by this clock.
     fn now(&self) -> Timestamp;

@@ -255,6 +255,8 @@ pub struct EmailFilter {
     pub owner: Option<String>,
     /// Only in one of these states.
     pub statuses: Vec<Status>,
+    /// Only these; empty for all.
+    pub ids: Vec<EmailId>,
     /// Only from this template.
     pub template: Option<String>,
     /// Only to this address.
@@ -308,6 +310,21 @@ pub struct Statistics {
     pub due: u64,
 }
 
+/// What happened to emails in a step of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryStep {
+    /// When it began.
+    pub from: Timestamp,
+    /// How many were accepted.
+    pub accepted: u64,
+    /// How many were sent.
+    pub sent: u64,
+    /// How many attempts failed and are tried again.
+    pub failed: u64,
+    /// How many died.
+    pub dead: u64,
+}
+
 /// How long to keep what is over.
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
@@ -315,6 +332,11 @@ pub struct Retention {
     pub sent: Duration,
     /// Dead and discarded emails.
     pub dead: Duration,
+    /// The attempts of sent and cancelled emails; `None` for as long as the email.
+    pub attempts: Option<Duration>,
+    /// The content of emails that are over: erased after this time, while the rest of them stays;
+    /// `None` for as long as the email.
+    pub content: Option<Duration>,
     /// Captured mail.
     pub captures: Duration,
     /// Audit entries.
@@ -330,6 +352,10 @@ pub struct Pruned {
     pub captures: u64,
     /// Audit entries.
     pub audit_entries: u64,
+    /// Emails whose attempts were removed.
+    pub attempts: u64,
+    /// Emails whose content was erased.
+    pub contents: u64,
 }
 
 /// An API key as it is kept: never the key itself.
@@ -351,17 +377,49 @@ pub struct ApiKey {
     pub revoked_at: Option<Timestamp>,
 }
 
+/// Which entries of the audit log to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Only by this actor.
+    pub actor: Option<String>,
+    /// Only of this kind.
+    pub action: Option<String>,
+    /// Only about this email, key, template and so on.
+    pub subject: Option<String>,
+    /// At most this many.
+    pub limit: usize,
+    /// Only those after (older than) the one with this number.
+    pub after: Option<i64>,
+}
+
+impl AuditFilter {
+    /// The newest entries, whatever they are about.
+    #[must_use]
+    pub fn newest(limit: usize) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+}
+
 /// One entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
+    /// Its number: later entries have greater ones.
+    pub number: i64,
     /// When.
     pub at: Timestamp,
     /// Who.
     pub actor: String,
     /// What.
     pub action: String,
-    /// To which email or key.
+    /// To which email, key, template, operation and so on.
     pub subject: String,
+    /// Which emails it was meant for, where it was for many.
+    pub filter: Option<String>,
+    /// How many it was about, where it was for many.
+    pub count: Option<u64>,
     /// What came of it.
     pub result: String,
 }
