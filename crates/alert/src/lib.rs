@@ -1,0 +1,1 @@
+//! Tells a team that emails died: Slack, PagerDuty, signed webhooks.
