@@ -191,6 +191,7 @@ pub(crate) async fn engine_parts(
         message_broker: build_message_broker(settings, roles)?,
         message_metrics,
         tracer: build_tracer(settings)?,
+        alert_channels: settings.alert_channels()?,
     };
     Ok((parts, registry))
 }
@@ -209,6 +210,8 @@ pub(crate) fn engine_config(
         retention: settings.retention(),
         drain: settings.shutdown.drain.0,
         messages: settings.message_config()?,
+        session: settings.admin.session.0,
+        alerts: settings.alert_config(),
     })
 }
 

@@ -169,6 +169,8 @@ pub struct AttemptRecord {
     pub error_class: Option<String>,
     /// What went wrong, for people.
     pub error: Option<String>,
+    /// How far the conversation had got when it failed.
+    pub stage: Option<Stage>,
     /// The server's reply, word for word.
     pub reply: Option<String>,
     /// Which way out was used.

@@ -63,6 +63,8 @@ pub struct Decision {
     pub error: Option<String>,
     /// Groups errors that differ only in details.
     pub fingerprint: Option<String>,
+    /// How far the conversation had got when it failed.
+    pub stage: Option<Stage>,
     /// The server's reply, word for word.
     pub reply: Option<String>,
     /// Where every recipient stands now; empty while all stand the same.
@@ -157,6 +159,7 @@ pub fn decide(
             error_class: None,
             error: None,
             fingerprint: None,
+            stage: None,
             reply: last_reply,
             recipients: differing(before, recipients),
         };
@@ -196,6 +199,7 @@ pub fn decide(
         error_class: Some(verdict.rule),
         fingerprint: Some(fingerprint(&error)),
         error: Some(error),
+        stage: Some(failure.stage),
         reply: failure.reply().map(ToString::to_string).or(last_reply),
         recipients: differing(before, recipients),
     }

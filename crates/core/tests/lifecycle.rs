@@ -84,6 +84,7 @@ fn a_stale_worker_cannot_overwrite_a_newer_attempt() {
         error_class: None,
         error: None,
         fingerprint: None,
+        stage: None,
         reply: None,
         recipients: Vec::new(),
     };

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use posthaste_core::admin::{Admin, Role};
 use posthaste_core::port::{Actor, ApiKey, SharedStore, StoreError, StoreResult};
 use sha2::{Digest, Sha256};
 
@@ -25,10 +26,12 @@ pub struct Caller {
     pub scopes: Vec<String>,
     /// From addresses that may be used; empty for all.
     pub from_addresses: Vec<String>,
+    /// Whether everyone's emails are seen, also without the scope `admin`.
+    pub sees_everyone: bool,
 }
 
 impl Caller {
-    /// Someone on this machine, while no key exists yet.
+    /// Someone on this machine, while neither a key nor an admin exists.
     #[must_use]
     pub fn loopback() -> Self {
         Self {
@@ -36,6 +39,23 @@ impl Caller {
             owner: DEFAULT_OWNER.into(),
             scopes: SCOPES.map(str::to_owned).to_vec(),
             from_addresses: Vec::new(),
+            sees_everyone: true,
+        }
+    }
+
+    /// Someone who logged in: an operator may do everything, a viewer sees everything.
+    #[must_use]
+    pub fn of_admin(admin: &Admin) -> Self {
+        let scopes: &[&str] = match admin.role {
+            Role::Viewer => &["read"],
+            Role::Operator => &SCOPES,
+        };
+        Self {
+            name: format!("admin:{}", admin.name),
+            owner: DEFAULT_OWNER.into(),
+            scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+            from_addresses: Vec::new(),
+            sees_everyone: true,
         }
     }
 
@@ -50,7 +70,8 @@ impl Caller {
     /// Whose emails the caller sees; `None` for everyone's.
     #[must_use]
     pub fn sees_only(&self) -> Option<&str> {
-        (!self.may("admin")).then_some(self.owner.as_str())
+        let sees_everyone = self.sees_everyone || self.may("admin");
+        (!sees_everyone).then_some(self.owner.as_str())
     }
 
     /// The caller as the audit log knows it.
@@ -96,8 +117,9 @@ pub enum KeyError {
 /// Makes and checks keys.
 pub struct Access {
     store: SharedStore,
-    /// Once a key was made, loopback without a key is over, even if all keys are revoked.
-    has_keys: AtomicBool,
+    /// Once there was a key or an admin, loopback without either is over, even if all are revoked
+    /// or removed.
+    has_credentials: AtomicBool,
 }
 
 impl Access {
@@ -106,7 +128,7 @@ impl Access {
     pub fn new(store: SharedStore) -> Self {
         Self {
             store,
-            has_keys: AtomicBool::new(false),
+            has_credentials: AtomicBool::new(false),
         }
     }
 
@@ -151,16 +173,18 @@ impl Access {
             owner: key.owner,
             scopes: key.scopes,
             from_addresses: key.from_addresses,
+            sees_everyone: false,
         }))
     }
 
-    /// Whether a key was ever made.
-    pub async fn has_keys(&self) -> StoreResult<bool> {
-        if self.has_keys.load(Ordering::Relaxed) {
+    /// Whether a key was ever made, or there is an admin.
+    pub async fn has_credentials(&self) -> StoreResult<bool> {
+        if self.has_credentials.load(Ordering::Relaxed) {
             return Ok(true);
         }
-        let there = !self.store.keys().await?.is_empty();
-        self.has_keys.store(there, Ordering::Relaxed);
+        let there = !self.store.keys().await?.is_empty() || !self.store.admins().await?.is_empty();
+        // Never back to `false`: another task may have found more.
+        self.has_credentials.fetch_or(there, Ordering::Relaxed);
         Ok(there)
     }
 
@@ -175,11 +199,12 @@ impl Access {
     }
 }
 
-fn hash(secret: &str) -> [u8; 32] {
+/// What is stored of a secret.
+pub(crate) fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes
         .iter()

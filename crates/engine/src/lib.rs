@@ -4,6 +4,8 @@
 //! and the command line act through [`operator`] and [`intake`], so each action has one path.
 
 pub mod access;
+pub mod admin;
+pub mod alerter;
 pub mod announcer;
 pub mod intake;
 pub mod messages;
@@ -16,11 +18,15 @@ pub mod runtime;
 pub mod scheduler;
 pub mod sender;
 pub mod service;
+pub mod template;
 
 pub use access::{Access, Caller};
+pub use admin::Admins;
+pub use alerter::AlertConfig;
 pub use intake::{EmailRequest, FieldError, Intake};
 pub use messages::{MessageConfig, MessageDesk, MessageMetrics};
 pub use metrics::Metrics;
 pub use operator::Operator;
 pub use policy::Policies;
 pub use runtime::{Engine, EngineConfig, Roles};
+pub use template::Templates;

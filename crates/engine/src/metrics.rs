@@ -38,6 +38,13 @@ pub struct AttemptLabels {
     outcome: &'static str,
 }
 
+/// The labels of an alert.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct AlertLabels {
+    channel: String,
+    outcome: &'static str,
+}
+
 /// One label called `reason`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ReasonLabel {
@@ -95,6 +102,7 @@ pub struct Metrics {
     /// How late retries were handed to the broker.
     pub retry_lateness: Histogram,
     dead: Family<ReasonLabel, Counter>,
+    alerts: Family<AlertLabels, Counter>,
     /// How long the oldest waiting email has been due, in seconds.
     pub oldest_pending_age: Gauge,
     /// Results of attempts that came too late to count.
@@ -138,6 +146,7 @@ impl Metrics {
             retries_requeued: Counter::default(),
             retry_lateness: seconds(),
             dead: Family::default(),
+            alerts: Family::default(),
             oldest_pending_age: Gauge::default(),
             stale_writes_rejected: Counter::default(),
             leases_rescued: Family::default(),
@@ -192,6 +201,11 @@ impl Metrics {
             self.retry_lateness.clone(),
         );
         registry.register("posthaste_dead", "Emails that died", self.dead.clone());
+        registry.register(
+            "posthaste_alerts",
+            "Tries to tell a channel of dead emails",
+            self.alerts.clone(),
+        );
         registry.register(
             "posthaste_oldest_pending_age_seconds",
             "How long the oldest waiting email has been due",
@@ -317,6 +331,26 @@ impl Metrics {
                 reason: reason.as_str(),
             })
             .inc();
+    }
+
+    /// A channel is about to be told of deaths.
+    pub fn expect_alerts(&self, channel: &str) {
+        for told in [true, false] {
+            self.alerts_of(channel, told).inc_by(0);
+        }
+    }
+
+    /// A channel was told of deaths, or could not be.
+    pub fn told(&self, channel: &str, told: bool) {
+        self.alerts_of(channel, told).inc();
+    }
+
+    fn alerts_of(&self, channel: &str, told: bool) -> Counter {
+        let labels = AlertLabels {
+            channel: channel.to_owned(),
+            outcome: if told { "told" } else { "failed" },
+        };
+        self.alerts.get_or_create_owned(&labels)
     }
 
     /// An expired lease was released.

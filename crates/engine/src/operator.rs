@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use posthaste_core::email::{EmailId, EmailRecord};
 use posthaste_core::port::{
-    Acted, Action, Actor, AuditEntry, AuditFilter, Captured, DeadGroup, EmailFilter, SharedStore,
+    Acted, Action, Actor, AlertChannel, AuditEntry, AuditFilter, Captured, ChannelState, DeadGroup, EmailFilter, HistoryStep, SharedStore,
     Statistics, StoreResult, Violation,
 };
 use tokio::sync::Notify;
@@ -29,6 +29,7 @@ pub struct Operator {
     store: SharedStore,
     policies: Arc<Policies>,
     scheduler: Arc<Notify>,
+    channels: Vec<String>,
 }
 
 impl Operator {
@@ -39,7 +40,15 @@ impl Operator {
             store,
             policies,
             scheduler,
+            channels: Vec::new(),
         }
+    }
+
+    /// The same, with channels that are told of deaths.
+    #[must_use]
+    pub fn alerting(mut self, channels: &[Arc<dyn AlertChannel>]) -> Self {
+        self.channels = channels.iter().map(|one| one.name().to_owned()).collect();
+        self
     }
 
     /// The store's time.
@@ -108,6 +117,11 @@ impl Operator {
         self.store.statistics().await
     }
 
+    /// What happened to emails over time: so many steps of so many minutes, oldest first.
+    pub async fn history(&self, step_minutes: u32, steps: u32) -> StoreResult<Vec<HistoryStep>> {
+        self.store.history(step_minutes, steps).await
+    }
+
     /// The audit log, newest first.
     pub async fn audit(&self, filter: &AuditFilter) -> StoreResult<Vec<AuditEntry>> {
         self.store.audit(filter).await
@@ -116,6 +130,22 @@ impl Operator {
     /// Checks the stored state against the promises.
     pub async fn verify(&self, ledger: &[EmailId]) -> StoreResult<Vec<Violation>> {
         self.store.verify(ledger).await
+    }
+
+    /// How the channels do that are told of deaths; only those that are configured.
+    pub async fn alert_channels(&self) -> StoreResult<Vec<ChannelState>> {
+        let known = self.store.alert_channels().await?;
+        let state_of = |name: &String| {
+            let found = known.iter().find(|channel| channel.name == *name);
+            found.cloned().unwrap_or_else(|| ChannelState {
+                name: name.clone(),
+                waiting: 0,
+                last_told_at: None,
+                failures: 0,
+                last_error: None,
+            })
+        };
+        Ok(self.channels.iter().map(state_of).collect())
     }
 
     /// Captured mail, newest first.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use posthaste_core::Timestamp;
 use posthaste_core::email::PolicyChoice;
 use posthaste_core::port::Budgets;
 use posthaste_core::retry_policy::RetryPolicy;
@@ -39,9 +40,24 @@ impl Policies {
         self.by_name.get(name)
     }
 
+    /// Every policy with its name, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RetryPolicy)> {
+        self.by_name
+            .iter()
+            .map(|(name, policy)| (name.as_str(), policy))
+    }
+
     /// Every name.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
+    }
+
+    /// What to say about a name that no policy has; `None` if one has it.
+    #[must_use]
+    pub fn unknown(&self, name: &str) -> Option<String> {
+        let known = || self.names().collect::<Vec<_>>().join(", ");
+        let is_known = self.by_name.contains_key(name);
+        (!is_known).then(|| format!("`{}` is not one of: {}", name.escape_debug(), known()))
     }
 
     /// The policy that a choice means now. A name that is gone means the default.
@@ -69,5 +85,72 @@ impl Policies {
                 .collect(),
             fallback: self.by_name[DEFAULT].max_attempts,
         }
+    }
+}
+
+/// An attempt that a policy will make if all before it fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedAttempt {
+    /// 1 for the first.
+    pub number: u32,
+    /// When it is made at the earliest: without jitter.
+    pub earliest: Timestamp,
+    /// When it is made at the latest, if senders are free: with all the jitter there may be.
+    pub latest: Timestamp,
+}
+
+/// The attempts that a policy makes for an email that is accepted at `start` and always fails. A
+/// mail server that asks for more time moves them on.
+#[must_use]
+pub fn timeline(policy: &RetryPolicy, start: Timestamp) -> Vec<PlannedAttempt> {
+    let after = |at: Timestamp, by| at.checked_add(by).unwrap_or(Timestamp::MAX);
+    let end = policy.expire_after.map(|expiry| after(start, expiry.0));
+    let first = PlannedAttempt {
+        number: 1,
+        earliest: start,
+        latest: start,
+    };
+    let next = |last: &PlannedAttempt| {
+        Some(PlannedAttempt {
+            number: last.number + 1,
+            earliest: after(last.earliest, policy.delay(last.number, 0.0, None)),
+            latest: after(last.latest, policy.delay(last.number, 1.0, None)),
+        })
+    };
+    std::iter::successors(Some(first), next)
+        .take_while(|attempt| end.is_none_or(|end| attempt.earliest < end))
+        .take(policy.max_attempts as usize)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use posthaste_core::duration::HumanDuration;
+
+    use super::*;
+
+    fn seconds(policy: &RetryPolicy) -> Vec<(i64, i64)> {
+        let start = Timestamp::UNIX_EPOCH;
+        let planned = timeline(policy, start).into_iter();
+        planned
+            .map(|attempt| (attempt.earliest.as_second(), attempt.latest.as_second()))
+            .collect()
+    }
+
+    #[test]
+    fn jitter_adds_up_over_the_attempts() {
+        let notification = RetryPolicy::notification();
+        assert_eq!(seconds(&notification), [(0, 0), (60, 90), (360, 420)]);
+    }
+
+    #[test]
+    fn nothing_is_tried_after_the_end() {
+        let policy = RetryPolicy {
+            expire_after: Some(HumanDuration(Duration::from_secs(360))),
+            ..RetryPolicy::email()
+        };
+        assert_eq!(seconds(&policy), [(0, 0), (60, 60)]);
     }
 }

@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// Between two full batches, so that senders are not held up.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// Removes emails, captures and audit entries after their retention.
+/// Removes emails, their attempts and content, captures and audit entries after their retention.
 pub struct Pruner {
     store: SharedStore,
     retention: Retention,
@@ -41,11 +41,17 @@ impl Service for Pruner {
         if pruned.emails > 0 {
             tracing::info!(emails = pruned.emails, captures = pruned.captures, "pruned");
         }
-        let done = usize::try_from(pruned.emails + pruned.captures + pruned.audit_entries)
-            .unwrap_or(usize::MAX);
+        let parts = [
+            pruned.emails,
+            pruned.captures,
+            pruned.audit_entries,
+            pruned.attempts,
+            pruned.contents,
+        ];
+        let full = parts.iter().any(|part| *part >= BATCH as u64);
         Ok(Report {
-            done,
-            again_in: (done >= BATCH).then_some(BREATH),
+            done: usize::try_from(parts.iter().sum::<u64>()).unwrap_or(usize::MAX),
+            again_in: full.then_some(BREATH),
         })
     }
 }

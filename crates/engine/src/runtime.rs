@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::classification::Classifier;
-use posthaste_core::port::{Broker, MessageBroker, Retention, SharedStore, Tracer, Transport};
+use posthaste_core::port::{
+    AlertChannel, Broker, MessageBroker, Retention, SharedStore, Tracer, Transport,
+};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::alerter::{AlertConfig, Gatherer, Teller};
 use crate::announcer::Announcer;
 use crate::messages::{MessageConfig, MessageDesk, MessageLane, MessageMetrics};
 use crate::metrics::Source;
@@ -17,7 +20,7 @@ use crate::rescuer::Rescuer;
 use crate::scheduler::Scheduler;
 use crate::sender::{Sender, SenderConfig, SenderParts};
 use crate::service::{self, Service};
-use crate::{Access, Intake, Metrics, Operator, Policies};
+use crate::{Access, Admins, Intake, Metrics, Operator, Policies, Templates};
 
 /// How long the last tickets may take at the end.
 const LAST_TICKETS: Duration = Duration::from_secs(5);
@@ -29,7 +32,7 @@ pub struct Roles {
     pub api: bool,
     /// Sends.
     pub sender: bool,
-    /// Schedules, rescues, announces, prunes.
+    /// Schedules, rescues, announces, alerts, prunes.
     pub scheduler: bool,
     /// Puts messages of other services back into their queues.
     pub messages: bool,
@@ -64,6 +67,10 @@ pub struct EngineConfig {
     pub drain: Duration,
     /// How the message lane works.
     pub messages: MessageConfig,
+    /// How long a login at the dashboard lasts.
+    pub session: Duration,
+    /// When people are told of deaths.
+    pub alerts: AlertConfig,
 }
 
 /// What the engine works with.
@@ -86,16 +93,22 @@ pub struct EngineParts {
     pub message_metrics: Arc<MessageMetrics>,
     /// Records the steps of emails and messages.
     pub tracer: Arc<dyn Tracer>,
+    /// Who is told of deaths.
+    pub alert_channels: Vec<Arc<dyn AlertChannel>>,
 }
 
 /// The running services, and the ways in.
 pub struct Engine {
     /// Takes emails in.
     pub intake: Arc<Intake>,
+    /// What emails are made from.
+    pub templates: Arc<Templates>,
     /// What people see and do.
     pub operator: Arc<Operator>,
     /// Who may do what.
     pub access: Arc<Access>,
+    /// Who may use the dashboard.
+    pub admins: Arc<Admins>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// The way out.
@@ -126,6 +139,7 @@ impl Engine {
             message_broker,
             message_metrics,
             tracer,
+            alert_channels,
         } = parts;
         let scheduler_wake = Arc::new(Notify::new());
         let republisher_wake = Arc::new(Notify::new());
@@ -153,11 +167,14 @@ impl Engine {
             Arc::clone(&store),
             Arc::clone(&policies),
             Arc::clone(&scheduler_wake),
-        );
+        )
+        .alerting(&alert_channels);
         let engine = Self {
+            templates: Arc::clone(intake.templates()),
             intake: Arc::new(intake),
             operator: Arc::new(operator),
             access: Arc::new(Access::new(Arc::clone(&store))),
+            admins: Arc::new(Admins::new(Arc::clone(&store), config.session)),
             metrics: Arc::clone(&metrics),
             transport: Arc::clone(&transport),
             broker: broker.clone(),
@@ -206,6 +223,7 @@ impl Engine {
             engine.spawn(rescuer, Arc::new(Notify::new()));
             engine.spawn(announcer, Arc::new(Notify::new()));
             engine.spawn(pruner, Arc::new(Notify::new()));
+            engine.alert(&store, alert_channels, &config.alerts);
         }
         if roles.sender {
             let sender = Sender::new(
@@ -236,6 +254,27 @@ impl Engine {
     fn spawn(&self, service: impl Service + 'static, wake: Arc<Notify>) {
         self.tasks
             .spawn(service::run(Arc::new(service), wake, self.shutdown.clone()));
+    }
+
+    /// Starts telling people of deaths.
+    fn alert(
+        &self,
+        store: &SharedStore,
+        channels: Vec<Arc<dyn AlertChannel>>,
+        config: &AlertConfig,
+    ) {
+        let gatherer = Gatherer::new(Arc::clone(store), &channels);
+        self.spawn(gatherer, Arc::new(Notify::new()));
+        for channel in channels {
+            let teller = Teller::new(
+                Arc::clone(store),
+                channel,
+                config.clone(),
+                Arc::clone(&self.metrics),
+                self.shutdown.clone(),
+            );
+            self.spawn(teller, Arc::new(Notify::new()));
+        }
     }
 
     /// Wakes whoever looks for what is due when another process changed something.

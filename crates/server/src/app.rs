@@ -6,14 +6,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use posthaste_core::port::{Broker, MessageBroker, Transport};
 use posthaste_engine::intake::LARGEST_MESSAGE_BYTES;
-use posthaste_engine::{Access, Intake, MessageDesk, MessageMetrics, Metrics, Operator};
+use posthaste_engine::{Access, Admins, Intake, MessageDesk, MessageMetrics, Metrics, Operator};
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Doorkeeper;
+use crate::desk::Pulse;
 use crate::route::health::TransportHealth;
 use crate::route::metrics::build_info;
+
+/// How many pages may watch for changes; more show what is new when they are reloaded.
+const MOST_LIVE_STREAMS: usize = 512;
 
 /// What the server may use at most.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +62,10 @@ pub struct ServerParts {
     pub operator: Arc<Operator>,
     /// Who may do what.
     pub access: Arc<Access>,
+    /// Who may use the dashboard.
+    pub admins: Arc<Admins>,
+    /// Whether browsers are told to send logins over https only, however they came.
+    pub secure_cookies: bool,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Where it is counted.
@@ -85,6 +93,16 @@ pub(crate) struct App {
     pub(crate) intake: Arc<Intake>,
     pub(crate) operator: Arc<Operator>,
     pub(crate) doorkeeper: Doorkeeper,
+    /// Makes and revokes keys.
+    pub(crate) access: Arc<Access>,
+    /// Logs people in.
+    pub(crate) admins: Arc<Admins>,
+    /// Whether browsers are told to send logins over https only, however they came.
+    pub(crate) secure_cookies: bool,
+    /// What the forms of people who need no login are bound to.
+    pub(crate) csrf_secret: [u8; 32],
+    /// The numbers that every page shows.
+    pub(crate) pulse: Pulse,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) build_info: Registry,
@@ -96,6 +114,8 @@ pub(crate) struct App {
     pub(crate) limits: Limits,
     /// Permits for requests under way.
     pub(crate) in_flight: Semaphore,
+    /// Permits for pages that watch for changes.
+    pub(crate) live_streams: Arc<Semaphore>,
     /// Permits for the KiB of large bodies.
     pub(crate) body_kib: Arc<Semaphore>,
     /// Cancelled when the server begins to drain.
@@ -114,7 +134,12 @@ impl App {
         Self {
             intake: parts.intake,
             operator: parts.operator,
-            doorkeeper: Doorkeeper::new(parts.access),
+            doorkeeper: Doorkeeper::new(Arc::clone(&parts.access), Arc::clone(&parts.admins)),
+            access: parts.access,
+            admins: parts.admins,
+            secure_cookies: parts.secure_cookies,
+            csrf_secret: rand::random(),
+            pulse: Pulse::default(),
             metrics: parts.metrics,
             registry: parts.registry,
             build_info: build_info(parts.version),
@@ -125,6 +150,7 @@ impl App {
             message_broker: parts.message_broker,
             limits,
             in_flight: Semaphore::new(limits.in_flight_requests),
+            live_streams: Arc::new(Semaphore::new(MOST_LIVE_STREAMS)),
             body_kib: Arc::new(Semaphore::new(limits.all_bodies_bytes / 1024)),
             shutdown,
             openapi: crate::route::docs::document(openapi),

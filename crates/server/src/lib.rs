@@ -1,4 +1,4 @@
-//! The HTTP face: API, dev inbox, metrics and health.
+//! The HTTP face: API, the operator's desk, metrics and health.
 //!
 //! It translates between HTTP and the engine, and decides nothing about emails and messages itself. It
 //! knows the engine and the core, never a store, broker or transport of its own.
@@ -7,6 +7,7 @@ mod access;
 mod app;
 mod around;
 mod body;
+mod desk;
 mod id;
 mod json;
 mod openapi;
@@ -41,7 +42,7 @@ fn router_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
     let (described, mut openapi) = route::described().split_for_parts();
     parts.version.clone_into(&mut openapi.info.version);
     let routes = if parts.serves_api {
-        described.merge(route::pages())
+        described.merge(route::pages()).merge(desk::pages())
     } else {
         route::watched().into()
     };
@@ -55,6 +56,13 @@ fn router_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
             around::around,
         ))
         .with_state(app)
+}
+
+/// The pages' routes that change something, all by POST, for a test that tries each.
+#[doc(hidden)]
+#[must_use]
+pub fn acting_pages() -> Vec<&'static str> {
+    desk::acting_routes().collect()
 }
 
 async fn no_such_route(uri: Uri) -> Problem {
@@ -77,16 +85,19 @@ async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
     )
 }
 
-/// Why the server must not listen here: without keys it may only be reached from this machine.
+/// Why the server must not listen here: without a key and without an admin it may only be reached
+/// from this machine.
 #[must_use]
-pub fn refuses_to_listen(addr: SocketAddr, has_keys: bool) -> Option<String> {
-    if has_keys || access::is_on_loopback(&addr) {
+pub fn refuses_to_listen(addr: SocketAddr, has_credentials: bool) -> Option<String> {
+    if has_credentials || access::is_on_loopback(&addr) {
         return None;
     }
     Some(format!(
-        "refusing to listen on {addr}: no API key exists yet, so anyone who reaches this address \
-         could send mail. Make a key first (`{}`), or listen on 127.0.0.1:{}.",
+        "refusing to listen on {addr}: no API key and no admin exists yet, so anyone who reaches \
+         this address could send mail. Make a key first (`{}`) or an admin (`{}`), or listen on \
+         127.0.0.1:{}.",
         access::MAKE_A_KEY,
+        access::MAKE_AN_ADMIN,
         addr.port()
     ))
 }

@@ -29,6 +29,7 @@ pub fn openapi() -> String {
         (name = "emails", description = "Hand in emails, watch and withdraw them."),
         (name = "dead letters", description = "Emails that were given up."),
         (name = "messages", description = "Failed messages of other services, on their way back into the queues they came from."),
+        (name = "templates", description = "What emails are made from, and how they are retried."),
         (name = "numbers", description = "Statistics, the audit log and metrics."),
         (name = "health", description = "For load balancers and supervisors."),
     )

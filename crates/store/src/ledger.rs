@@ -298,7 +298,8 @@ pub(crate) fn act<L: Ledger>(
     Ok(acted)
 }
 
-fn act_unrecorded<L: Ledger>(
+/// The same without a record of it: for one action over many emails, which has its own.
+pub(crate) fn act_unrecorded<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
     action: Action,

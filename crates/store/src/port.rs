@@ -367,14 +367,32 @@ macro_rules! implement_ports {
 
         #[async_trait]
         impl AdminStore for $store {
-            async fn save_admin(
+            async fn create_admin(
                 &self,
                 name: &str,
                 role: Role,
                 password_hash: &str,
                 actor: &Actor,
-            ) -> StoreResult<Admin> {
-                self.upsert_admin(name, role, password_hash, actor).await
+            ) -> StoreResult<Option<Admin>> {
+                self.insert_admin(name, role, password_hash, actor).await
+            }
+
+            async fn change_password(
+                &self,
+                name: &str,
+                password_hash: &str,
+                actor: &Actor,
+            ) -> StoreResult<bool> {
+                self.update_password(name, password_hash, actor).await
+            }
+
+            async fn change_role(
+                &self,
+                name: &str,
+                role: Role,
+                actor: &Actor,
+            ) -> StoreResult<bool> {
+                self.update_role(name, role, actor).await
             }
 
             async fn find_admin(&self, name: &str) -> StoreResult<Option<(Admin, String)>> {
@@ -392,10 +410,12 @@ macro_rules! implement_ports {
             async fn begin_session(
                 &self,
                 name: &str,
+                password_hash: &str,
                 secret_hash: [u8; 32],
                 lifetime: Duration,
-            ) -> StoreResult<()> {
-                self.insert_session(name, secret_hash, lifetime).await
+            ) -> StoreResult<bool> {
+                self.insert_session(name, password_hash, secret_hash, lifetime)
+                    .await
             }
 
             async fn session(&self, secret_hash: [u8; 32]) -> StoreResult<Option<Session>> {

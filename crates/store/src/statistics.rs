@@ -98,7 +98,7 @@ pub(crate) fn disagreements(counted: &Statistics, rows: &BTreeMap<Status, u64>) 
 }
 
 /// A number of emails is never below zero.
-fn number(n: i64) -> u64 {
+pub(crate) fn number(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
 

@@ -22,20 +22,29 @@ struct Postgres {
 impl Postgres {
     async fn fresh() -> Self {
         let database = Database::fresh().await;
-        let mut options = PostgresOptions::new(database.url());
-        options.connections = 4;
-        let offset = Arc::clone(&options.clock_offset);
+        let offset = Arc::default();
         Self {
-            store: Arc::new(PostgresStore::open(options).await.unwrap()),
+            store: open(&database, &offset).await,
             offset,
             database,
         }
     }
 }
 
+async fn open(database: &Database, offset: &Arc<AtomicI64>) -> SharedStore {
+    let mut options = PostgresOptions::new(database.url());
+    options.connections = 4;
+    options.clock_offset = Arc::clone(offset);
+    Arc::new(PostgresStore::open(options).await.unwrap())
+}
+
 impl StoreFixture for Postgres {
     fn store(&self) -> SharedStore {
         Arc::clone(&self.store)
+    }
+
+    async fn another(&self) -> SharedStore {
+        open(&self.database, &self.offset).await
     }
 
     /// Moves the database's time on for all sessions of this store, and lets it notice.

@@ -23,19 +23,27 @@ impl Sqlite {
     async fn fresh() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::new());
-        let mut options = SqliteOptions::new(folder.path().join("posthaste.db"));
-        options.clock = clock.clone();
         Self {
-            store: Arc::new(SqliteStore::open(options).unwrap()),
+            store: open(&folder, &clock),
             clock,
             folder,
         }
     }
 }
 
+fn open(folder: &TempDir, clock: &Arc<ManualClock>) -> SharedStore {
+    let mut options = SqliteOptions::new(folder.path().join("posthaste.db"));
+    options.clock = clock.clone();
+    Arc::new(SqliteStore::open(options).unwrap())
+}
+
 impl StoreFixture for Sqlite {
     fn store(&self) -> SharedStore {
         Arc::clone(&self.store)
+    }
+
+    async fn another(&self) -> SharedStore {
+        open(&self.folder, &self.clock)
     }
 
     async fn advance(&self, by: Duration) {

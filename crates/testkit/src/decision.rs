@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use posthaste_core::attempt::Stage;
 use posthaste_core::decision::{Conclusion, Decision};
 use posthaste_core::email::{Recipient, RecipientStatus};
 use posthaste_core::fingerprint::fingerprint;
@@ -33,6 +34,7 @@ pub fn sent() -> Decision {
         error_class: None,
         error: None,
         fingerprint: None,
+        stage: None,
         reply: Some("250 2.0.0 OK".into()),
         recipients: Vec::new(),
     }
@@ -45,6 +47,7 @@ fn failed(outcome: Outcome, class: &str, error: &str, conclusion: Conclusion) ->
         error_class: Some(class.into()),
         error: Some(error.into()),
         fingerprint: Some(fingerprint(error)),
+        stage: Some(Stage::Recipient),
         reply: error
             .starts_with(|c: char| c.is_ascii_digit())
             .then(|| error.to_owned()),

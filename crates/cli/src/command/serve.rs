@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use posthaste_core::attempt::AttemptRecord;
 use posthaste_core::port::{EmailFilter, SharedStore};
 use posthaste_core::status::Status;
-use posthaste_engine::{Engine, Roles};
+use posthaste_engine::{Access, Engine, Roles};
 use posthaste_server::{Limits, ServerParts};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,8 +36,10 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
         Database::Postgres(_) => None,
     };
     let (parts, registry) = wiring::engine_parts(&settings, roles).await?;
-    let has_keys = !parts.store.keys().await?.is_empty();
-    let listener = listen(&settings, has_keys || !roles.api).await?;
+    let guarded = Access::new(Arc::clone(&parts.store))
+        .has_credentials()
+        .await?;
+    let listener = listen(&settings, guarded || !roles.api).await?;
     let address = listener.local_addr()?;
     if settings.smtp.url.is_empty() && roles.sender {
         refuse_to_swallow(&parts.store).await?;
@@ -58,7 +60,7 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
         roles,
         address,
         engine.transport.name(),
-        has_keys,
+        guarded,
     );
 
     let shutdown = CancellationToken::new();
@@ -68,6 +70,8 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
             intake: Arc::clone(&engine.intake),
             operator: Arc::clone(&engine.operator),
             access: Arc::clone(&engine.access),
+            admins: Arc::clone(&engine.admins),
+            secure_cookies: settings.admin.secure_cookies,
             metrics: Arc::clone(&engine.metrics),
             registry: Arc::new(registry),
             transport: Arc::clone(&engine.transport),
@@ -198,7 +202,7 @@ fn welcome(
     roles: Roles,
     address: SocketAddr,
     transport: &str,
-    has_keys: bool,
+    guarded: bool,
 ) {
     let url = format!("http://{address}");
     if !roles.api {
@@ -216,7 +220,7 @@ fn welcome(
         CAPTURE => "to the dev inbox; set SMTP_URL to send it for real".to_owned(),
         _ => format!("to {}", without_password(&settings.smtp.url)),
     };
-    let key = if has_keys {
+    let key = if guarded {
         " -H \"Authorization: Bearer $KEY\""
     } else {
         ""

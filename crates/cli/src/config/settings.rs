@@ -30,6 +30,7 @@ pub(crate) const CAPTURE: &str = "capture";
 pub(crate) struct Settings {
     pub(crate) service: Service,
     pub(crate) server: Server,
+    pub(crate) admin: Admin,
     pub(crate) store: Store,
     pub(crate) broker: Broker,
     pub(crate) smtp: Smtp,
@@ -59,6 +60,13 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     pub(crate) max_in_flight: usize,
     pub(crate) request_timeout: HumanDuration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[allow(missing_docs)]
+pub(crate) struct Admin {
+    pub(crate) session: HumanDuration,
+    pub(crate) secure_cookies: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -322,6 +330,11 @@ impl Settings {
             "smtp.final_dot_timeout",
             self.smtp.final_dot_timeout.0,
             Duration::from_millis(100),
+        )?;
+        at_least(
+            "admin.session",
+            self.admin.session.0,
+            Duration::from_mins(1),
         )?;
         if !(1..=10_000).contains(&self.sender.connections) {
             return Err(ConfigError::new(

@@ -5,10 +5,15 @@
 mod backend;
 mod bad_input;
 mod broker_outage;
+mod browser;
 mod command_line;
 mod crash;
 mod database_outage;
 mod dead_letter_queue;
+mod desk_safety;
+mod desk_screens;
+mod desk_seed_003;
+mod desk_seed_004;
 mod email_traces;
 mod first_steps;
 mod fleet;

@@ -95,6 +95,7 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             attempt = Some(AttemptRecord {
                 error_class: decision.error_class.clone(),
                 error: decision.error.clone(),
+                stage: decision.stage,
                 reply: decision.reply.clone(),
                 transport: Some((*transport).to_owned()),
                 budget: Some(*budget),
@@ -390,6 +391,7 @@ fn ended(state: &State, next: &State, outcome: Outcome, now: Timestamp) -> Attem
         outcome,
         error_class: None,
         error: None,
+        stage: None,
         reply: None,
         transport: None,
         worker: state.worker.clone(),

@@ -8,18 +8,29 @@ use super::{Actor, StoreResult};
 use crate::admin::{Admin, Role, Session};
 
 /// Admins and their sessions. Of a password only a slow hash is kept, of a session's secret only
-/// its SHA-256.
+/// its SHA-256. Whatever changes an admin leaves an audit entry.
 #[async_trait]
 pub trait AdminStore: Send + Sync {
-    /// Keeps an admin, or gives one that is there another role and password and ends all their
-    /// sessions; with an audit entry.
-    async fn save_admin(
+    /// Keeps a new admin; `None` if there is one of this name, who stays as they are.
+    async fn create_admin(
         &self,
         name: &str,
         role: Role,
         password_hash: &str,
         actor: &Actor,
-    ) -> StoreResult<Admin>;
+    ) -> StoreResult<Option<Admin>>;
+
+    /// Gives an admin another password and ends all their sessions; `false` if there is none.
+    async fn change_password(
+        &self,
+        name: &str,
+        password_hash: &str,
+        actor: &Actor,
+    ) -> StoreResult<bool>;
+
+    /// Gives an admin another role, which their sessions have from then on; `false` if there is
+    /// none.
+    async fn change_role(&self, name: &str, role: Role, actor: &Actor) -> StoreResult<bool>;
 
     /// An admin, and the hash of their password.
     async fn find_admin(&self, name: &str) -> StoreResult<Option<(Admin, String)>>;
@@ -27,20 +38,23 @@ pub trait AdminStore: Send + Sync {
     /// All admins, by name.
     async fn admins(&self) -> StoreResult<Vec<Admin>>;
 
-    /// Removes an admin and all their sessions, with an audit entry; `false` if there is none.
+    /// Removes an admin and all their sessions; `false` if there is none.
     async fn remove_admin(&self, name: &str, actor: &Actor) -> StoreResult<bool>;
 
-    /// Begins a session, with an audit entry `login`.
+    /// Begins a session, with an audit entry `login`. The password that was checked must still be
+    /// the admin's, otherwise nothing happens and the answer is `false`: a login must not outlive
+    /// a change of the password that came in between.
     async fn begin_session(
         &self,
         name: &str,
+        password_hash: &str,
         secret_hash: [u8; 32],
         lifetime: Duration,
-    ) -> StoreResult<()>;
+    ) -> StoreResult<bool>;
 
     /// The session with this secret, unless it has run out. The admin's role is what it is now.
     async fn session(&self, secret_hash: [u8; 32]) -> StoreResult<Option<Session>>;
 
-    /// Ends a session.
+    /// Ends a session, with an audit entry `logout`.
     async fn end_session(&self, secret_hash: [u8; 32]) -> StoreResult<()>;
 }

@@ -232,6 +232,7 @@ pub(crate) fn decision_on(
                 error_class: None,
                 error: None,
                 fingerprint: None,
+                stage: None,
                 reply: None,
                 recipients: Vec::new(),
             };

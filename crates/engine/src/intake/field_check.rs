@@ -4,13 +4,13 @@ use super::request::FieldError;
 
 /// Collects everything that is wrong, so that the caller can mend it in one go.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(crate) struct Findings {
     errors: Vec<FieldError>,
 }
 
 impl Findings {
     /// Notes what is wrong with a field.
-    pub(super) fn note(&mut self, field: impl Into<String>, message: impl Into<String>) {
+    pub(crate) fn note(&mut self, field: impl Into<String>, message: impl Into<String>) {
         self.errors.push(FieldError {
             field: field.into(),
             message: message.into(),
@@ -18,7 +18,7 @@ impl Findings {
     }
 
     /// Unwraps a value, or notes its error under the field's name.
-    pub(super) fn check<T, E: std::fmt::Display>(
+    pub(crate) fn check<T, E: std::fmt::Display>(
         &mut self,
         field: impl Into<String>,
         value: Result<T, E>,
@@ -33,7 +33,7 @@ impl Findings {
     }
 
     /// Text that goes into one header line.
-    pub(super) fn check_line(&mut self, field: &str, text: &str, most_characters: usize) {
+    pub(crate) fn check_line(&mut self, field: &str, text: &str, most_characters: usize) {
         if text.chars().any(char::is_control) {
             self.note(
                 field,
@@ -51,8 +51,18 @@ impl Findings {
         }
     }
 
+    /// Notes what was found elsewhere.
+    pub(crate) fn extend(&mut self, errors: Vec<FieldError>) {
+        self.errors.extend(errors);
+    }
+
+    /// Whether nothing was noted.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
     /// Everything that was noted.
-    pub(super) fn into_errors(self) -> Vec<FieldError> {
+    pub(crate) fn into_errors(self) -> Vec<FieldError> {
         self.errors
     }
 }

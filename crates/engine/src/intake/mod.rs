@@ -1,17 +1,19 @@
 //! Takes emails in: checks them, builds the MIME message once, makes them durable, and only
 //! then says yes. It never talks to a mail server.
 
-mod field_check;
+pub(crate) mod field_check;
 mod mime;
 mod postbox;
 mod request;
+mod templated;
 
 use std::sync::Arc;
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{
-    Accepted, Broker, NoTracer, SharedStore, Span, SpanKind, StoreError, Ticket, Tracer,
+    Accepted, Broker, NoTracer, SharedStore, Span, SpanKind, StoreError, StoreResult, Ticket,
+    Tracer,
 };
 use posthaste_core::status::Status;
 use tokio::sync::Notify;
@@ -20,8 +22,9 @@ use self::postbox::Postbox;
 pub use self::request::{
     AttachmentRequest, CalendarRequest, EmailRequest, FieldError, PolicyRequest,
 };
-use crate::Policies;
+use self::templated::Wanted;
 use crate::metrics::{Metrics, Source};
+use crate::{Policies, Templates};
 
 /// The largest MIME message that is accepted, by default.
 pub const LARGEST_MESSAGE_BYTES: usize = 25 * 1024 * 1024;
@@ -83,6 +86,7 @@ pub struct Intake {
     store: SharedStore,
     postbox: Option<Postbox>,
     policies: Arc<Policies>,
+    templates: Arc<Templates>,
     metrics: Option<Arc<Metrics>>,
     scheduler: Arc<Notify>,
     source: Source,
@@ -104,10 +108,12 @@ impl Intake {
     ) -> Self {
         let largest_message_bytes = LARGEST_MESSAGE_BYTES;
         let postbox = broker.map(|broker| Postbox::new(Arc::clone(&store), broker));
+        let templates = Templates::new(Arc::clone(&store), Arc::clone(&policies));
         Self {
             store,
             postbox,
             policies,
+            templates: Arc::new(templates),
             metrics,
             scheduler,
             source,
@@ -123,6 +129,12 @@ impl Intake {
         self
     }
 
+    /// The templates that emails are made from.
+    #[must_use]
+    pub const fn templates(&self) -> &Arc<Templates> {
+        &self.templates
+    }
+
     /// Takes emails in; the answers are in their order. One that is refused spoils no other.
     pub async fn take(
         self: &Arc<Self>,
@@ -133,7 +145,7 @@ impl Intake {
         let mut answers: Vec<Option<Result<Taken, Refused>>> = Vec::with_capacity(requests.len());
         let mut emails = Vec::with_capacity(requests.len());
         for request in requests {
-            match self.prepare(submitter, request, now) {
+            match self.prepare(submitter, request, now).await {
                 Ok(email) => {
                     answers.push(None);
                     emails.push(email);
@@ -155,14 +167,18 @@ impl Intake {
             .collect()
     }
 
-    fn prepare(
+    async fn prepare(
         &self,
         submitter: &Submitter,
         request: EmailRequest,
         now: Timestamp,
     ) -> Result<NewEmail, Refused> {
+        let template = match &request.template {
+            Some(name) => Some(self.template(name).await?),
+            None => None,
+        };
         let email = request
-            .check(submitter, &self.policies, now)
+            .check(submitter, &self.policies, template, now)
             .map_err(Refused::Invalid)?;
         let size = email.content.len();
         if size > self.largest_message_bytes {
@@ -172,6 +188,14 @@ impl Intake {
             });
         }
         Ok(email)
+    }
+
+    /// The template of this name, or what to say about it.
+    async fn template(&self, name: &str) -> StoreResult<Wanted> {
+        Ok(match self.templates.ready(name).await? {
+            Some(ready) => Ok(ready),
+            None => Err(self.templates.advice(name).await?),
+        })
     }
 
     /// Begins the step of taking it in, which later steps follow from.

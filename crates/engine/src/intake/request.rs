@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use super::Submitter;
 use super::field_check::Findings;
 use super::mime::{self, Attachment, Calendar, Parts};
+use super::templated::{Defaults, Wanted};
 use crate::Policies;
 
 const MOST_RECIPIENTS: usize = 1_000;
@@ -119,12 +120,18 @@ pub struct EmailRequest {
 impl EmailRequest {
     /// Checks everything and builds the MIME message, or says all that is wrong.
     pub(super) fn check(
-        self,
+        mut self,
         submitter: &Submitter,
         policies: &Policies,
+        template: Option<Wanted>,
         now: Timestamp,
     ) -> Result<NewEmail, Vec<FieldError>> {
         let mut findings = Findings::default();
+        // Of the request as it was given, before a template fills it in.
+        let payload_hash = self.payload_hash();
+        let defaults = template
+            .map(|template| self.fill_in(template, &mut findings))
+            .unwrap_or_default();
         let id = EmailId::generate();
         let message_key = self
             .check_key(&mut findings)
@@ -150,12 +157,12 @@ impl EmailRequest {
         let attachments = self.check_attachments(&mut findings);
         let calendar = self.check_calendar(&mut findings);
         let (send_at, expires_at) = self.check_times(now, &mut findings);
-        let policy = self.check_policy(policies, &mut findings);
+        let policy = self.check_policy(policies, &defaults, &mut findings);
         let priority = match &self.priority {
             Some(text) => findings
                 .check("priority", text.parse())
                 .unwrap_or(Priority::Normal),
-            None => Priority::Normal,
+            None => defaults.priority,
         };
         self.check_metadata(&mut findings);
         let errors = findings.into_errors();
@@ -163,7 +170,6 @@ impl EmailRequest {
             return Err(errors);
         };
 
-        let payload_hash = self.payload_hash();
         let max_attempts = match &policy {
             PolicyChoice::Own(own) => Some(own.max_attempts),
             PolicyChoice::Named(_) => None,
@@ -258,15 +264,12 @@ impl EmailRequest {
     }
 
     fn check_body(&self, findings: &mut Findings) {
-        if let Some(template) = &self.template {
-            findings.note(
-                "template",
-                format!("there is no template called `{template}`"),
-            );
-        } else if !self.variables.is_empty() {
-            findings.note("variables", "are only of use together with a template");
-        } else if self.text.is_none() && self.html.is_none() && self.calendar.is_none() {
-            findings.note("text", "is missing; give text, html or both");
+        if self.template.is_none() {
+            if !self.variables.is_empty() {
+                findings.note("variables", "are only of use together with a template");
+            } else if self.text.is_none() && self.html.is_none() && self.calendar.is_none() {
+                findings.note("text", "is missing; give text, html or both");
+            }
         }
         for (field, body) in [("text", &self.text), ("html", &self.html)] {
             if body.as_ref().is_some_and(|body| body.contains('\0')) {
@@ -396,16 +399,17 @@ impl EmailRequest {
         (send_at.filter(|at| *at > now), expires_at)
     }
 
-    fn check_policy(&self, policies: &Policies, findings: &mut Findings) -> PolicyChoice {
+    fn check_policy(
+        &self,
+        policies: &Policies,
+        defaults: &Defaults,
+        findings: &mut Findings,
+    ) -> PolicyChoice {
         match &self.retry_policy {
-            None => PolicyChoice::default(),
+            None => defaults.policy.clone(),
             Some(PolicyRequest::Named(name)) => {
-                if policies.get(name).is_none() {
-                    let known: Vec<&str> = policies.names().collect();
-                    findings.note(
-                        "retry_policy",
-                        format!("`{name}` is not one of: {}", known.join(", ")),
-                    );
+                if let Some(message) = policies.unknown(name) {
+                    findings.note("retry_policy", message);
                 }
                 PolicyChoice::Named(name.clone())
             }

@@ -273,6 +273,7 @@ fn not_tried(reason: DeadReason) -> Decision {
         error_class: None,
         fingerprint: None,
         error: Some(format!("not tried any more: {reason}")),
+        stage: None,
         reply: None,
         recipients: Vec::new(),
     }

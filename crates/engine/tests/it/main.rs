@@ -6,4 +6,5 @@ mod lost_worker;
 mod message;
 mod message_lane;
 mod scheduling;
+mod template;
 mod world;

@@ -136,6 +136,7 @@ impl Lane {
             message_broker: Some(Arc::<ScriptedBroker>::clone(&broker)),
             message_metrics: Arc::new(MessageMetrics::new(&mut registry)),
             tracer: Arc::new(NoTracer),
+            alert_channels: Vec::new(),
         };
         Self {
             clock,
@@ -226,6 +227,8 @@ fn config() -> EngineConfig {
             audit: day,
         },
         drain: Duration::from_secs(1),
+        session: day,
+        alerts: AlertConfig::default(),
         messages: MessageConfig {
             policy: MessagePolicy {
                 retry: RetryPolicy::message(),

@@ -5,6 +5,8 @@
 
 mod lookup;
 mod loopback;
+mod session;
+mod visitor;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -13,57 +15,127 @@ use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use posthaste_core::port::StoreResult;
-use posthaste_engine::{Access, Caller};
+use posthaste_engine::{Access, Admins, Caller};
 use sha2::{Digest, Sha256};
 
 use self::lookup::Lookups;
 pub(crate) use self::loopback::{is_on_loopback, why_not_loopback};
+pub(crate) use self::session::{begun, came_by_https, over, own_site};
+pub(crate) use self::visitor::{Fields, Form, NOTICE_COOKIE, Submitted, TurnedAway, Visitor};
 use crate::app::App;
 use crate::problem::{Kind, Problem};
 
 /// How to make a key, for those who need one.
 pub(crate) const MAKE_A_KEY: &str = "posthaste keys create --name my-app --scope send --scope read";
+/// How to make an admin, for those who want to log in.
+pub(crate) const MAKE_AN_ADMIN: &str = "posthaste admin create NAME --role operator";
+/// Where programs may act with the login of a person, too.
+const FOR_BROWSERS: &str = "/api/admin/";
 
 /// Finds out who is asking.
 pub(crate) struct Doorkeeper {
     access: Arc<Access>,
+    admins: Arc<Admins>,
     keys: Lookups<[u8; 32], StoreResult<Option<Arc<Caller>>>>,
-    any_key: Lookups<(), StoreResult<bool>>,
+    sessions: Lookups<[u8; 32], StoreResult<Option<Arc<Caller>>>>,
+    any_credentials: Lookups<(), StoreResult<bool>>,
     on_loopback: Arc<Caller>,
 }
 
+/// Someone who was recognised.
+struct Recognised {
+    caller: Arc<Caller>,
+    by: Proof,
+}
+
+/// How someone was recognised.
+enum Proof {
+    /// By a key, which no page of another site can make a browser send.
+    Key,
+    /// By the cookie with this secret.
+    Session(String),
+    /// By being on this machine.
+    Loopback,
+}
+
 impl Doorkeeper {
-    pub(crate) fn new(access: Arc<Access>) -> Self {
+    pub(crate) fn new(access: Arc<Access>, admins: Arc<Admins>) -> Self {
         Self {
             access,
+            admins,
             keys: Lookups::new(16),
-            any_key: Lookups::new(1),
+            sessions: Lookups::new(16),
+            any_credentials: Lookups::new(1),
             on_loopback: Arc::new(Caller::loopback()),
         }
     }
 
-    /// The caller: the holder of a key, or anyone on this machine while no key was ever made.
+    /// The caller of the API: the holder of a key, or anyone on this machine while neither a key
+    /// nor an admin exists. Where browsers may ask, someone who is logged in, too.
     async fn identify(&self, parts: &Parts) -> Result<Arc<Caller>, Problem> {
-        if let Some(secret) = bearer(parts)? {
-            return self.holder(secret).await?.ok_or_else(|| {
-                unauthorized("The API key is not known, or was revoked.".to_owned())
-            });
+        let with_session = parts.uri.path().starts_with(FOR_BROWSERS);
+        let Recognised { caller, by } = self.recognise(parts, with_session).await?;
+        if let Proof::Session(secret) = by
+            && !parts.method.is_safe()
+        {
+            session::own_site(parts)?;
+            let token = session::token_of(secret.as_bytes());
+            session::check_token(session::sent_token(&parts.headers), &token)?;
         }
-        if self.has_keys().await? {
-            return Err(unauthorized(
-                "Send an API key in the header `Authorization: Bearer <key>`.".to_owned(),
-            ));
+        Ok(caller)
+    }
+
+    async fn recognise(&self, parts: &Parts, with_session: bool) -> Result<Recognised, Problem> {
+        if let Some(secret) = bearer(parts)? {
+            let by = Proof::Key;
+            let holder = self.holder(secret).await?;
+            return holder
+                .map(|caller| Recognised { caller, by })
+                .ok_or_else(|| {
+                    unauthorized("The API key is not known, or was revoked.".to_owned())
+                });
+        }
+        if with_session
+            && let Some(secret) = session::secret_of(&parts.headers)
+            && let Some(caller) = self.logged_in(&secret).await?
+        {
+            let by = Proof::Session(secret);
+            return Ok(Recognised { caller, by });
+        }
+        if self.has_credentials().await? {
+            let or_log_in = if with_session {
+                ", or log in at /admin/login"
+            } else {
+                ""
+            };
+            return Err(unauthorized(format!(
+                "Send an API key in the header `Authorization: Bearer <key>`{or_log_in}."
+            )));
         }
         match why_not_loopback(parts) {
-            None => Ok(Arc::clone(&self.on_loopback)),
+            None => Ok(Recognised {
+                caller: Arc::clone(&self.on_loopback),
+                by: Proof::Loopback,
+            }),
             Some(reason) => Err(Problem::new(
                 Kind::Forbidden,
                 format!(
-                    "No API key exists yet, so only programs on the server itself are answered, and {reason}. \
-                     Make a key on the server (`{MAKE_A_KEY}`) and send it as `Authorization: Bearer <key>`."
+                    "No API key and no admin exists yet, so only programs on the server itself are answered, and \
+                     {reason}. On the server, make a key (`{MAKE_A_KEY}`) and send it as `Authorization: Bearer \
+                     <key>`, or make an admin (`{MAKE_AN_ADMIN}`) and log in."
                 ),
             )),
         }
+    }
+
+    /// Whoever is logged in with this secret, with the role that they have now.
+    async fn logged_in(&self, secret: &str) -> StoreResult<Option<Arc<Caller>>> {
+        let look_up = async {
+            let session = self.admins.session(secret).await?;
+            Ok(session.map(|session| Arc::new(Caller::of_admin(&session.admin))))
+        };
+        let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
+        self.sessions.get(usize::from(hash[0]), hash, look_up).await
     }
 
     async fn holder(&self, secret: &str) -> StoreResult<Option<Arc<Caller>>> {
@@ -75,8 +147,10 @@ impl Doorkeeper {
         self.keys.get(usize::from(hash[0]), hash, look_up).await
     }
 
-    async fn has_keys(&self) -> StoreResult<bool> {
-        self.any_key.get(0, (), self.access.has_keys()).await
+    /// Whether there is anything to prove who one is with.
+    pub(crate) async fn has_credentials(&self) -> StoreResult<bool> {
+        let look_up = self.access.has_credentials();
+        self.any_credentials.get(0, (), look_up).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_core::attempt::AttemptRecord;
+use posthaste_core::attempt::{AttemptRecord, Stage};
 use posthaste_core::email::{EmailRecord, PolicyChoice, Recipient};
 use posthaste_engine::Operator;
 use serde::Serialize;
@@ -119,6 +119,9 @@ pub(crate) struct AttemptBody {
     error_class: Option<String>,
     /// What went wrong.
     error: Option<String>,
+    /// How far the conversation had got when it failed.
+    #[schema(example = "rcpt")]
+    stage: Option<&'static str>,
     /// The server's reply, word for word.
     reply: Option<String>,
     /// Which way out was used.
@@ -198,6 +201,7 @@ fn attempt(attempt: AttemptRecord) -> AttemptBody {
         outcome: attempt.outcome.as_str(),
         error_class: attempt.error_class,
         error: attempt.error,
+        stage: attempt.stage.map(Stage::as_str),
         reply: attempt.reply,
         transport: attempt.transport,
         worker: attempt.worker,

@@ -6,11 +6,14 @@ mod dead_group;
 mod email;
 mod message;
 mod new_email;
+mod outbox;
 mod page;
 mod properties;
 mod retry_policy;
 mod statistics;
+mod template;
 mod time;
+mod timeline;
 
 pub(crate) use self::action::{ActedBody, ResolveBody};
 pub(crate) use self::audit::AuditPage;
@@ -19,6 +22,12 @@ pub(crate) use self::email::EmailBody;
 pub use self::email::EmailDetail;
 pub use self::message::{MessageBody, MessageDetail};
 pub(crate) use self::new_email::{AcceptedBody, BatchAnswer, BatchBody, BatchEntry, NewEmailBody};
+pub(crate) use self::outbox::{DashboardBody, OUTBOX_STATUSES, OutboxEntryBody};
 pub(crate) use self::page::{EmailPage, MessagePage};
-pub(crate) use self::statistics::{StatisticsBody, messages_by_status, seconds_since};
+pub(crate) use self::statistics::{StatisticsBody, messages_by_status, seconds_since, success_rate};
+pub(crate) use self::template::{
+    TemplateContentBody, TemplateDetail, TemplateList, TemplatePreview, TemplatePreviewBody,
+    TemplateVersions,
+};
 pub(crate) use self::time::Time;
+pub(crate) use self::timeline::{PolicyList, Timeline, TimelineRequest};

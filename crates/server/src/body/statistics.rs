@@ -42,6 +42,13 @@ pub(crate) fn seconds_since(due: Timestamp, now: Timestamp) -> u64 {
     u64::try_from(now.duration_since(due).as_secs()).unwrap_or(0)
 }
 
+/// The part of those that ended in the last 24 hours that was sent, from 0 to 1.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn success_rate(found: &Statistics) -> Option<f64> {
+    let ended = found.sent_last_day + found.dead_last_day;
+    (ended > 0).then(|| found.sent_last_day as f64 / ended as f64)
+}
+
 /// How many messages are in each state, those with none included.
 pub(crate) fn messages_by_status(
     found: &MessageStatistics,
@@ -56,9 +63,6 @@ impl StatisticsBody {
     /// The numbers as they stand now.
     pub(crate) fn of(found: &Statistics, messages: &MessageStatistics, now: Timestamp) -> Self {
         let count = |status| found.by_status.get(&status).copied().unwrap_or(0);
-        let ended = found.sent_last_day + found.dead_last_day;
-        #[allow(clippy::cast_precision_loss)]
-        let success_rate_24h = (ended > 0).then(|| found.sent_last_day as f64 / ended as f64);
         Self {
             emails: Status::ALL
                 .iter()
@@ -66,7 +70,7 @@ impl StatisticsBody {
                 .collect(),
             in_retry: count(Status::Failed) + count(Status::RetryQueued),
             dead_letters: count(Status::Dead),
-            success_rate_24h,
+            success_rate_24h: success_rate(found),
             sent_last_hour: found.sent_last_hour,
             sent_last_day: found.sent_last_day,
             oldest_waiting_seconds: found.oldest_waiting.map(|due| seconds_since(due, now)),

@@ -98,6 +98,7 @@ fn unknown(name: &str, expected: &str) -> String {
 fn in_words(message: &str) -> String {
     let message = message
         .replace("expected i64", "expected a whole number")
+        .replace("expected u32", "expected a whole number")
         .replace("expected f64", "expected a number")
         .replace("unit value", "null");
     match message.strip_prefix("invalid type: ") {

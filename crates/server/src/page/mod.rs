@@ -1,6 +1,11 @@
-//! Pages for people: one layout, one style sheet, nothing from elsewhere.
+//! Pages for people: one style sheet, one script, nothing from elsewhere.
 //!
-//! All text goes through maud, which escapes it. The headers allow no scripts at all.
+//! All text goes through maud, which escapes it. The headers allow our own scripts on our own
+//! pages, and none at all in what someone wrote into an email.
+
+mod asset;
+mod component;
+mod door;
 
 use axum::body::Body;
 use axum::http::header::{
@@ -11,13 +16,15 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
+pub(crate) use self::asset::serve;
+pub(crate) use self::component::*;
+pub(crate) use self::door::{door, leading_on};
 use crate::problem::Problem;
 
-const STYLE: &str = include_str!("style.css");
-
-/// Our own style and frames, and nothing else.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; frame-src 'self'; \
-     base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+/// Our own style, script and frames, and nothing else.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+     connect-src 'self'; img-src data:; frame-src 'self'; base-uri 'none'; form-action 'self'; \
+     frame-ancestors 'none'";
 /// For the HTML of an email: its own style, its own images, no loads, no scripts, no forms, no
 /// way out of its frame.
 const EMAIL_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
@@ -34,16 +41,17 @@ pub(crate) enum Guard {
 
 impl Guard {
     pub(crate) fn headers(self, content_type: &'static str) -> HeaderMap {
-        let (policy, frames) = match self {
-            Self::Page => (PAGE_POLICY, "DENY"),
-            Self::Email => (EMAIL_POLICY, "SAMEORIGIN"),
+        // Without any referrer browsers hide from us, too, that a form is from a page of ours.
+        let (policy, frames, referrer) = match self {
+            Self::Page => (PAGE_POLICY, "DENY", "same-origin"),
+            Self::Email => (EMAIL_POLICY, "SAMEORIGIN", "no-referrer"),
         };
         let pairs: [(HeaderName, &'static str); 6] = [
             (CONTENT_TYPE, content_type),
             (CONTENT_SECURITY_POLICY, policy),
             (X_FRAME_OPTIONS, frames),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (REFERRER_POLICY, "no-referrer"),
+            (REFERRER_POLICY, referrer),
             (CACHE_CONTROL, "no-store"),
         ];
         pairs
@@ -67,23 +75,46 @@ pub(crate) fn respond(page: Markup) -> Response {
     document(Guard::Page, "text/html; charset=utf-8", page.into_string())
 }
 
-/// The frame of every page.
+/// What every page has in its head.
+pub(crate) fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) " · Posthaste" }
+            link rel="icon" href=(ICON);
+            link rel="stylesheet" href=(asset::DESK_CSS.address());
+            script src=(asset::DESK_JS.address()) defer {}
+        }
+    }
+}
+
+/// The mark in the tab of a browser.
+const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Crect \
+     width='24' height='24' rx='6' fill='%232456d6'/%3E%3Cpath d='M5 8l7 5 7-5M5 8v8h14V8z' fill='none' \
+     stroke='white' stroke-width='2' stroke-linejoin='round'/%3E%3C/svg%3E";
+
+/// The mark beside the name.
+pub(crate) fn logo() -> Markup {
+    html! {
+        svg class="logo" viewBox="0 0 24 24" width="24" height="24" aria-hidden="true" {
+            rect width="24" height="24" rx="6" {}
+            path d="M5 8l7 5 7-5M5 8v8h14V8z" {}
+        }
+    }
+}
+
+/// A page that needs no navigation: the API's description, a problem.
 pub(crate) fn layout(title: &str, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · Posthaste" }
-                link rel="icon" href="data:,";
-                link rel="stylesheet" href="/style.css";
-            }
+            (head(title))
             body {
-                header {
-                    strong { "Posthaste" }
-                    nav { a href="/admin/inbox" { "Inbox" } a href="/docs" { "API" } }
+                header class="top" {
+                    a class="brand" href="/admin" { (logo()) "Posthaste" }
+                    nav { a href="/admin" { "Dashboard" } a href="/docs" { "API" } }
                 }
                 main { (content) }
             }
@@ -100,14 +131,4 @@ pub(crate) fn of_problem(problem: &Problem) -> Response {
     let mut response = respond(layout(problem.title(), &content));
     *response.status_mut() = problem.status();
     response
-}
-
-/// The style sheet.
-pub(crate) async fn style() -> impl IntoResponse {
-    let headers = [
-        (CONTENT_TYPE, "text/css; charset=utf-8"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (CACHE_CONTROL, "max-age=3600"),
-    ];
-    (headers, STYLE)
 }

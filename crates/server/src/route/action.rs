@@ -11,7 +11,7 @@ use crate::json::{self, Json};
 use crate::problem::{Kind, Problem};
 
 /// Acts on one email for this caller.
-pub(super) async fn act(
+pub(crate) async fn act(
     app: &App,
     caller: &Caller,
     id: EmailId,

@@ -103,7 +103,7 @@ pub(crate) async fn discard(
 }
 
 /// Acts on one message for this caller.
-async fn act(
+pub(crate) async fn act(
     app: &App,
     caller: &Caller,
     id: MessageId,

@@ -6,10 +6,12 @@ mod dead_letters;
 pub(crate) mod docs;
 mod emails;
 pub(crate) mod health;
-mod inbox;
 mod messages;
 pub(crate) mod metrics;
+mod outbox;
+mod retry_policies;
 mod stats;
+mod templates;
 
 use std::sync::Arc;
 
@@ -20,9 +22,10 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(crate) use self::action::act;
+pub(crate) use self::messages::act as act_on_message;
 use crate::app::App;
 use crate::openapi::Description;
-use crate::page;
 
 /// The routes that are part of the API's description.
 pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
@@ -43,8 +46,18 @@ pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(messages::show))
         .routes(routes!(messages::retry))
         .routes(routes!(messages::discard))
+        .routes(routes!(templates::list))
+        .routes(routes!(templates::show, templates::save, templates::delete))
+        .routes(routes!(templates::versions))
+        .routes(routes!(templates::preview))
+        .routes(routes!(retry_policies::list))
+        .routes(routes!(retry_policies::preview))
         .routes(routes!(stats::show))
         .routes(routes!(audit::list))
+        .routes(routes!(outbox::list))
+        .routes(routes!(outbox::retry))
+        .routes(routes!(outbox::dismiss))
+        .routes(routes!(outbox::dashboard))
         .merge(watched())
 }
 
@@ -61,15 +74,6 @@ pub(crate) fn watched() -> OpenApiRouter<Arc<App>> {
 pub(crate) fn pages() -> Router<Arc<App>> {
     Router::new()
         .route("/", get(|| async { Redirect::temporary("/admin") }))
-        .route(
-            "/admin",
-            get(|| async { Redirect::temporary("/admin/inbox") }),
-        )
-        .route("/admin/inbox", get(inbox::list))
-        .route("/admin/inbox/{id}", get(inbox::show))
-        .route("/admin/inbox/{id}/html", get(inbox::html))
-        .route("/admin/inbox/{id}/source", get(inbox::source))
         .route("/openapi.json", get(docs::openapi))
         .route("/docs", get(docs::show))
-        .route("/style.css", get(page::style))
 }

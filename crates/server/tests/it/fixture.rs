@@ -11,6 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request, StatusCode, request};
 use posthaste_broker::InProcessBroker;
+use posthaste_core::attempt::Stage;
 use posthaste_core::decision::{Conclusion, Decision, RecipientResult};
 use posthaste_core::email::EmailId;
 use posthaste_core::port::{
@@ -19,7 +20,7 @@ use posthaste_core::port::{
 use posthaste_core::status::{DeadReason, Outcome};
 use posthaste_engine::access::NewKey;
 use posthaste_engine::metrics::Source;
-use posthaste_engine::{Access, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Policies};
+use posthaste_engine::{Access, Admins, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Policies};
 use posthaste_server::{Limits, ServerParts};
 use posthaste_store::{SqliteOptions, SqliteStore};
 use prometheus_client::registry::Registry;
@@ -29,6 +30,8 @@ use tokio::sync::Notify;
 use tower::ServiceExt as _;
 
 const DATABASE: &str = "posthaste.db";
+/// How long a login lasts.
+pub(crate) const SESSION: Duration = Duration::from_hours(12);
 
 /// A way out that is never taken.
 pub(crate) struct ClosedTransport {
@@ -57,6 +60,7 @@ pub(crate) struct Server {
     pub(crate) router: Router,
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) access: Arc<Access>,
+    pub(crate) admins: Arc<Admins>,
     pub(crate) transport: Arc<ClosedTransport>,
     pub(crate) message_metrics: Arc<MessageMetrics>,
     folder: TempDir,
@@ -94,7 +98,9 @@ pub(crate) fn parts(
     let parts = ServerParts {
         intake: Arc::new(intake),
         operator: Arc::new(Operator::new(Arc::clone(&shared), policies, wake)),
-        access: Arc::new(Access::new(shared)),
+        access: Arc::new(Access::new(Arc::clone(&shared))),
+        admins: Arc::new(Admins::new(shared, SESSION)),
+        secure_cookies: false,
         metrics,
         registry: Arc::new(registry),
         transport: transport.clone(),
@@ -127,11 +133,13 @@ impl Server {
         let (mut parts, store, transport, folder) = parts(limits);
         parts.message_broker = message_broker;
         let access = Arc::clone(&parts.access);
+        let admins = Arc::clone(&parts.admins);
         let message_metrics = Arc::clone(&parts.message_metrics);
         Self {
             router: posthaste_server::router(parts),
             store,
             access,
+            admins,
             transport,
             message_metrics,
             folder,
@@ -229,6 +237,7 @@ impl Server {
             outcome,
             error_class: failed.as_ref().map(|_| "mailbox_unknown".to_owned()),
             fingerprint: failed.as_ref().map(|_| "550 5.1.1".to_owned()),
+            stage: failed.as_ref().map(|_| Stage::Recipient),
             reply: failed.clone(),
             error: failed,
             recipients: Vec::new(),

@@ -83,7 +83,7 @@ async fn a_page_never_becomes_what_an_email_wants_it_to_be() {
         );
         assert!(!page.header("content-security-policy").contains("unsafe"));
         assert_eq!(page.header("x-content-type-options"), "nosniff");
-        assert_eq!(page.header("referrer-policy"), "no-referrer");
+        assert_eq!(page.header("referrer-policy"), "same-origin");
         assert_eq!(page.header("x-frame-options"), "DENY");
     }
     let text = server.get(&format!("/admin/inbox/{id}")).await.text();

@@ -1,3 +1,6 @@
+-- How far the conversation had got when an attempt failed.
+ALTER TABLE email_attempt ADD COLUMN stage text;
+
 -- What an operator's action was meant for, where it was for many.
 ALTER TABLE audit_log ADD COLUMN filter text, ADD COLUMN count bigint;
 CREATE INDEX audit_log_subject ON audit_log (subject, seq);
@@ -10,6 +13,12 @@ BEGIN
 END $$;
 CREATE TRIGGER audit_log_append_only BEFORE UPDATE ON audit_log
     FOR EACH ROW EXECUTE FUNCTION posthaste_audit_is_append_only();
+
+-- Dead letters by what they died of. Groups are counted in the first, which keeps equal values
+-- once and so stays tiny; their first and last are found in the second.
+CREATE INDEX email_log_dead ON email_log (fingerprint, dead_reason) WHERE status = 'dead';
+CREATE INDEX email_log_dead_time ON email_log (fingerprint, dead_reason, finished_at)
+    WHERE status = 'dead';
 
 -- One action over many dead letters. `position`: how many of its items are behind it.
 CREATE TABLE operation (
@@ -107,7 +116,7 @@ CREATE INDEX alert_group_email ON alert_group (email_id);
 -- When each channel may speak again.
 CREATE TABLE alert_channel (
     name         text        PRIMARY KEY,
-    rests_until  timestamptz,
+    rests_until  timestamptz NOT NULL,    -- it says nothing before
     locked_until timestamptz,
     digest_id    text,                    -- of what is being told, until it was told
     failures     integer     NOT NULL DEFAULT 0,
@@ -115,3 +124,6 @@ CREATE TABLE alert_channel (
     last_told_at timestamptz,
     last_error   text
 );
+
+-- Up to which number its attempts were removed after their retention, while the email stays.
+ALTER TABLE email_log ADD COLUMN attempts_pruned_to integer NOT NULL DEFAULT 0;

@@ -1,3 +1,6 @@
+-- How far the conversation had got when an attempt failed.
+ALTER TABLE email_attempt ADD COLUMN stage TEXT;
+
 -- What an operator's action was meant for, where it was for many.
 ALTER TABLE audit_log ADD COLUMN filter TEXT;
 ALTER TABLE audit_log ADD COLUMN count INTEGER;
@@ -9,6 +12,12 @@ CREATE TRIGGER audit_log_append_only BEFORE UPDATE ON audit_log
 BEGIN
     SELECT RAISE(ABORT, 'the audit log is append-only');
 END;
+
+-- Dead letters by what they died of. Groups are counted in the first, and their first and last
+-- found; the second lists the emails of one.
+CREATE INDEX email_log_dead ON email_log (fingerprint, dead_reason, finished_at)
+    WHERE status = 'dead';
+CREATE INDEX email_log_dead_list ON email_log (fingerprint, id) WHERE status = 'dead';
 
 -- One action over many dead letters. `position`: how many of its items are behind it.
 CREATE TABLE operation (
@@ -106,7 +115,7 @@ CREATE INDEX alert_group_email ON alert_group (email_id);
 -- When each channel may speak again.
 CREATE TABLE alert_channel (
     name         TEXT    NOT NULL PRIMARY KEY,
-    rests_until  INTEGER,
+    rests_until  INTEGER NOT NULL,        -- it says nothing before
     locked_until INTEGER,
     digest_id    TEXT,                    -- of what is being told, until it was told
     failures     INTEGER NOT NULL DEFAULT 0,
@@ -114,3 +123,6 @@ CREATE TABLE alert_channel (
     last_told_at INTEGER,
     last_error   TEXT
 ) STRICT, WITHOUT ROWID;
+
+-- Up to which number its attempts were removed after their retention, while the email stays.
+ALTER TABLE email_log ADD COLUMN attempts_pruned_to INTEGER NOT NULL DEFAULT 0;

@@ -3,47 +3,207 @@
 use std::time::Duration;
 
 use posthaste_core::admin::{Admin, Role, Session};
-use posthaste_core::port::{Actor, StoreError, StoreResult};
+use posthaste_core::port::{Actor, StoreResult};
+use tokio_postgres::Row;
 
 use super::PostgresStore;
+use super::list::has_nul;
+use super::state_row::{get, named};
+
+fn admin_of(row: &Row) -> StoreResult<Admin> {
+    Ok(Admin {
+        name: get(row, 0)?,
+        role: named(row, 1)?,
+        created_at: get(row, 2)?,
+    })
+}
 
 impl PostgresStore {
-    pub(super) async fn upsert_admin(
+    pub(super) async fn insert_admin(
         &self,
-        _name: &str,
-        _role: Role,
-        _password_hash: &str,
-        _actor: &Actor,
-    ) -> StoreResult<Admin> {
-        Err(StoreError::Failed("not built yet".into()))
+        name: &str,
+        role: Role,
+        password_hash: &str,
+        actor: &Actor,
+    ) -> StoreResult<Option<Admin>> {
+        let rows = self
+            .desk
+            .transaction("BEGIN", async |client| {
+                client
+                    .query(
+                        "WITH created AS (
+                             INSERT INTO admin (name, role, password_hash, created_at)
+                             VALUES ($1, $2, $3, posthaste_now())
+                             ON CONFLICT DO NOTHING RETURNING name, role, created_at),
+                         audited AS (
+                             INSERT INTO audit_log (at, actor, action, subject, result)
+                             SELECT created_at, $4, 'create_admin', name, role FROM created)
+                         SELECT name, role, created_at FROM created",
+                        &[&name, &role.as_str(), &password_hash, &actor.name],
+                    )
+                    .await
+            })
+            .await?;
+        rows.first().map(admin_of).transpose()
     }
 
-    pub(super) async fn admin_of(&self, _name: &str) -> StoreResult<Option<(Admin, String)>> {
-        Err(StoreError::Failed("not built yet".into()))
+    pub(super) async fn update_password(
+        &self,
+        name: &str,
+        password_hash: &str,
+        actor: &Actor,
+    ) -> StoreResult<bool> {
+        if has_nul(name) {
+            return Ok(false);
+        }
+        self.desk
+            .transaction("BEGIN", async |client| {
+                let changed = client
+                    .execute(
+                        "WITH changed AS (
+                             UPDATE admin SET password_hash = $2 WHERE name = $1 RETURNING name)
+                         INSERT INTO audit_log (at, actor, action, subject, result)
+                         SELECT posthaste_now(), $3, 'change_password', name, 'changed'
+                         FROM changed",
+                        &[&name, &password_hash, &actor.name],
+                    )
+                    .await?;
+                // A statement of its own: it sees the session of a login that held the row
+                // before.
+                client
+                    .execute("DELETE FROM admin_session WHERE name = $1", &[&name])
+                    .await?;
+                Ok::<_, tokio_postgres::Error>(changed > 0)
+            })
+            .await
+    }
+
+    pub(super) async fn update_role(
+        &self,
+        name: &str,
+        role: Role,
+        actor: &Actor,
+    ) -> StoreResult<bool> {
+        if has_nul(name) {
+            return Ok(false);
+        }
+        self.desk
+            .transaction("BEGIN", async |client| {
+                client
+                    .execute(
+                        "WITH changed AS (
+                             UPDATE admin SET role = $2 WHERE name = $1 RETURNING name, role)
+                         INSERT INTO audit_log (at, actor, action, subject, result)
+                         SELECT posthaste_now(), $3, 'change_role', name, role FROM changed",
+                        &[&name, &role.as_str(), &actor.name],
+                    )
+                    .await
+                    .map(|changed| changed > 0)
+            })
+            .await
+    }
+
+    pub(super) async fn admin_of(&self, name: &str) -> StoreResult<Option<(Admin, String)>> {
+        if has_nul(name) {
+            return Ok(None);
+        }
+        let sql = "SELECT name, role, created_at, password_hash FROM admin WHERE name = $1";
+        let rows = self.desk.query(sql, &[&name]).await?;
+        rows.first()
+            .map(|row| Ok((admin_of(row)?, get(row, 3)?)))
+            .transpose()
     }
 
     pub(super) async fn all_admins(&self) -> StoreResult<Vec<Admin>> {
-        Err(StoreError::Failed("not built yet".into()))
+        // By the bytes of their names, as SQLite sorts.
+        let sql = "SELECT name, role, created_at FROM admin ORDER BY name COLLATE \"C\"";
+        let rows = self.desk.query(sql, &[]).await?;
+        rows.iter().map(admin_of).collect()
     }
 
-    pub(super) async fn delete_admin(&self, _name: &str, _actor: &Actor) -> StoreResult<bool> {
-        Err(StoreError::Failed("not built yet".into()))
+    pub(super) async fn delete_admin(&self, name: &str, actor: &Actor) -> StoreResult<bool> {
+        if has_nul(name) {
+            return Ok(false);
+        }
+        self.desk
+            .transaction("BEGIN", async |client| {
+                // Their sessions go with them.
+                client
+                    .execute(
+                        "WITH removed AS (DELETE FROM admin WHERE name = $1 RETURNING name)
+                         INSERT INTO audit_log (at, actor, action, subject, result)
+                         SELECT posthaste_now(), $2, 'remove_admin', name, 'removed'
+                         FROM removed",
+                        &[&name, &actor.name],
+                    )
+                    .await
+                    .map(|removed| removed > 0)
+            })
+            .await
     }
 
     pub(super) async fn insert_session(
         &self,
-        _name: &str,
-        _secret_hash: [u8; 32],
-        _lifetime: Duration,
-    ) -> StoreResult<()> {
-        Err(StoreError::Failed("not built yet".into()))
+        name: &str,
+        password_hash: &str,
+        secret_hash: [u8; 32],
+        lifetime: Duration,
+    ) -> StoreResult<bool> {
+        if has_nul(name) {
+            return Ok(false);
+        }
+        let seconds = lifetime.as_secs_f64();
+        self.desk
+            .transaction("BEGIN", async |client| {
+                // The row is held, so that a change of the password comes before or after.
+                client
+                    .execute(
+                        "WITH holder AS MATERIALIZED (
+                             SELECT name, posthaste_now() AS at FROM admin
+                             WHERE name = $1 AND password_hash = $2 FOR SHARE),
+                         begun AS (
+                             INSERT INTO admin_session (secret_hash, name, created_at, expires_at)
+                             SELECT $3, name, at, at + make_interval(secs => $4) FROM holder)
+                         INSERT INTO audit_log (at, actor, action, subject, result)
+                         SELECT at, 'admin:' || name, 'login', name, 'logged in' FROM holder",
+                        &[&name, &password_hash, &secret_hash.as_slice(), &seconds],
+                    )
+                    .await
+                    .map(|begun| begun > 0)
+            })
+            .await
     }
 
-    pub(super) async fn session_of(&self, _secret_hash: [u8; 32]) -> StoreResult<Option<Session>> {
-        Err(StoreError::Failed("not built yet".into()))
+    pub(super) async fn session_of(&self, secret_hash: [u8; 32]) -> StoreResult<Option<Session>> {
+        let sql = "SELECT a.name, a.role, a.created_at, s.created_at, s.expires_at
+             FROM admin_session s JOIN admin a ON a.name = s.name
+             WHERE s.secret_hash = $1 AND s.expires_at > posthaste_now()";
+        let rows = self.desk.query(sql, &[&secret_hash.as_slice()]).await?;
+        let session = |row: &Row| {
+            Ok(Session {
+                admin: admin_of(row)?,
+                created_at: get(row, 3)?,
+                expires_at: get(row, 4)?,
+            })
+        };
+        rows.first().map(session).transpose()
     }
 
-    pub(super) async fn delete_session(&self, _secret_hash: [u8; 32]) -> StoreResult<()> {
-        Err(StoreError::Failed("not built yet".into()))
+    pub(super) async fn delete_session(&self, secret_hash: [u8; 32]) -> StoreResult<()> {
+        self.desk
+            .transaction("BEGIN", async |client| {
+                client
+                    .execute(
+                        "WITH ended AS (
+                             DELETE FROM admin_session WHERE secret_hash = $1 RETURNING name)
+                         INSERT INTO audit_log (at, actor, action, subject, result)
+                         SELECT posthaste_now(), 'admin:' || name, 'logout', name, 'logged out'
+                         FROM ended",
+                        &[&secret_hash.as_slice()],
+                    )
+                    .await
+                    .map(drop)
+            })
+            .await
     }
 }

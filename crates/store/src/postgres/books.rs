@@ -15,7 +15,7 @@ use posthaste_core::port::{Accepted, StoreResult};
 use posthaste_core::status::{DeadReason, Status};
 use tokio_postgres::Row;
 
-pub(super) use self::write_back::{INSERT_AUDIT, Pipeline, Value, int, values};
+pub(super) use self::write_back::{ERASE, INSERT_AUDIT, Pipeline, Value, int, values};
 use super::state_row::{get, named, optional_name, state_of};
 use crate::ledger::{Facts, Ledger};
 

@@ -47,15 +47,26 @@ impl PostgresStore {
         candidates: Candidates<'_>,
         decide: impl FnOnce(&mut Books, &[EmailId]) -> T,
     ) -> StoreResult<(T, Timestamp)> {
-        let taken = self.pool.run(async |client: &ClientWrapper| {
+        self.keep_books(async |client, books| {
+            let ids = lock(client, books, &candidates).await?;
+            Ok(decide(books, &ids))
+        })
+        .await
+    }
+
+    /// Lets `work` read, lock and decide, and writes what it decided, in one transaction.
+    pub(super) async fn keep_books<T>(
+        &self,
+        work: impl AsyncFnOnce(&ClientWrapper, &mut Books) -> Result<T, Trouble>,
+    ) -> StoreResult<(T, Timestamp)> {
+        let kept = self.pool.run(async |client: &ClientWrapper| {
             let asked = Instant::now();
             client.batch_execute("BEGIN").await?;
             let now = client.prepare_cached("SELECT posthaste_now()").await?;
             let now: Timestamp = client.query_one(&now, &[]).await?.get(0);
             self.clock.learn(now, asked);
             let mut books = Books::new(now);
-            let ids = lock(client, &mut books, &candidates).await?;
-            let done = decide(&mut books, &ids);
+            let done = work(client, &mut books).await?;
             let mut pipeline = Pipeline::new(client);
             books
                 .write_back(&mut pipeline, self.slot, &self.bell)
@@ -67,7 +78,7 @@ impl PostgresStore {
             }
             Ok::<_, Trouble>((done, books.now()))
         });
-        Ok(taken.await?)
+        Ok(kept.await?)
     }
 }
 
@@ -94,14 +105,25 @@ async fn lock(
             ids.push(books.read_state(&row, STATE_WIDTH)?);
         }
     }
-    if !ids.is_empty() {
-        let statement = client.prepare_cached(READ_FACTS).await?;
-        let taken: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-        for row in client.query(&statement, &[&taken]).await? {
-            books.read_facts(&row)?;
-        }
-    }
+    read_facts(client, books, &ids).await?;
     Ok(ids)
+}
+
+/// Reads the facts of emails whose states were read.
+pub(super) async fn read_facts(
+    client: &ClientWrapper,
+    books: &mut Books,
+    ids: &[EmailId],
+) -> Result<(), Trouble> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let statement = client.prepare_cached(READ_FACTS).await?;
+    let taken: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    for row in client.query(&statement, &[&taken]).await? {
+        books.read_facts(&row)?;
+    }
+    Ok(())
 }
 
 /// Whether a query found anything at all.

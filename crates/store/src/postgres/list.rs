@@ -15,11 +15,12 @@ use tokio_postgres::types::ToSql;
 use super::email_row::{record_columns, record_of};
 use super::error::corrupt;
 use super::pool::Pool;
-use super::state_row::{get, named, unsigned};
+use super::state_row::{get, named, optional_name, unsigned};
 use super::{PostgresStore, recipient_row};
+use crate::dead_group;
 
 /// A value to be bound.
-type Value = Box<dyn ToSql + Sync + Send>;
+pub(super) type Value = Box<dyn ToSql + Sync + Send>;
 
 /// The index of subjects knows this many characters of each.
 const SUBJECT_INDEXED: usize = 200;
@@ -44,7 +45,7 @@ impl PostgresStore {
             .desk
             .query(
                 "SELECT number, started_at, finished_at, outcome, error_class, error, reply,
-                     transport, worker, budget, next_attempt_at
+                     transport, worker, budget, next_attempt_at, stage
                  FROM email_attempt WHERE email_id = $1 ORDER BY number",
                 &[&id.0],
             )
@@ -65,11 +66,7 @@ impl PostgresStore {
             return Ok(Vec::new());
         }
         let (sql, values) = list_query(filter);
-        let values: Vec<&(dyn ToSql + Sync)> = values
-            .iter()
-            .map(|value| &**value as &(dyn ToSql + Sync))
-            .collect();
-        let rows = self.desk.query(&sql, &values).await?;
+        let rows = self.desk.query(&sql, &bound(&values)).await?;
         records_of(&self.desk, &rows).await
     }
 
@@ -77,29 +74,11 @@ impl PostgresStore {
         if owner.is_some_and(has_nul) {
             return Ok(Vec::new());
         }
-        let rows = self
-            .desk
-            .query(
-                // The newest of a group is looked up at the end, so that not all errors are
-                // gathered only to show one.
-                "SELECT dead.fingerprint, dead.number, dead.first_seen, dead.last_seen,
-                     coalesce(l.last_error, l.dead_reason)
-                 FROM (
-                     SELECT coalesce(d.fingerprint, d.dead_reason) AS fingerprint,
-                         count(*) AS number, min(d.finished_at) AS first_seen,
-                         max(d.finished_at) AS last_seen,
-                         (array_agg(d.id ORDER BY d.finished_at DESC))[1] AS newest
-                     FROM email_log d
-                     WHERE d.status = 'dead' AND ($1::text IS NULL
-                         OR (SELECT e.owner FROM email e WHERE e.id = d.id) = $1)
-                     GROUP BY 1 ORDER BY number DESC, last_seen DESC LIMIT 1000
-                 ) AS dead
-                 JOIN email_log l ON l.id = dead.newest
-                 ORDER BY dead.number DESC, dead.last_seen DESC",
-                &[&owner],
-            )
-            .await?;
-        rows.iter().map(group_of).collect()
+        let sql = dead_group::query(owner.is_some().then_some("$1"));
+        let bound: Vec<&(dyn ToSql + Sync)> = owner.iter().map(|owner| owner as _).collect();
+        let rows = self.desk.query(&sql, &bound).await?;
+        let rows: StoreResult<Vec<_>> = rows.iter().map(group_of).collect();
+        rows.map(dead_group::merged)
     }
 }
 
@@ -131,6 +110,7 @@ fn attempt_of(row: &Row) -> StoreResult<AttemptRecord> {
             .transpose()
             .map_err(corrupt)?,
         next_attempt_at: get(row, 10)?,
+        stage: optional_name(row, 11)?,
     })
 }
 
@@ -149,7 +129,8 @@ pub(super) fn has_nul(text: &str) -> bool {
     text.contains('\0')
 }
 
-fn cannot_match(filter: &EmailFilter) -> bool {
+/// Whether nothing can match, because it cannot even be asked for.
+pub(super) fn cannot_match(filter: &EmailFilter) -> bool {
     [
         &filter.owner,
         &filter.template,
@@ -164,6 +145,33 @@ fn cannot_match(filter: &EmailFilter) -> bool {
 
 /// The query for a filter. The text is put together from fixed pieces; values are always bound.
 fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
+    let (conditions, mut values) = matching(filter);
+    values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
+    let limit = values.len();
+    let columns = record_columns();
+    let sql = format!(
+        "SELECT {columns} FROM email_log l JOIN email e ON e.id = l.id
+         WHERE {conditions} ORDER BY l.id DESC LIMIT ${limit}"
+    );
+    (sql, values)
+}
+
+/// Where emails that match are looked for. What only states tell is not looked up in both tables.
+pub(super) fn source(filter: &EmailFilter) -> &'static str {
+    if filter.owner.is_none() && filter.template.is_none() && filter.since.is_none() {
+        "email_log l"
+    } else {
+        "email_log l JOIN email e ON e.id = l.id"
+    }
+}
+
+/// Values as a query takes them.
+pub(super) fn bound(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| &**value as _).collect()
+}
+
+/// What emails must fulfil to match, as a condition and the values bound in it.
+pub(super) fn matching(filter: &EmailFilter) -> (String, Vec<Value>) {
     let mut conditions = Vec::new();
     let mut values: Vec<Value> = Vec::new();
     let mut bind = |value: Value| {
@@ -174,14 +182,16 @@ fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
     if let Some(owner) = &filter.owner {
         conditions.push(format!("e.owner = {}", bind(Box::new(owner.clone()))));
     }
+    if !filter.ids.is_empty() {
+        let ids: Vec<uuid::Uuid> = filter.ids.iter().map(|id| id.0).collect();
+        conditions.push(format!("l.id = ANY({})", bind(Box::new(ids))));
+    }
     if let Some(template) = &filter.template {
         conditions.push(format!("e.template = {}", bind(Box::new(template.clone()))));
     }
     if let Some(fingerprint) = &filter.fingerprint {
         let place = bind(Box::new(fingerprint.clone()));
-        conditions.push(format!(
-            "l.dead_reason IS NOT NULL AND coalesce(l.fingerprint, l.dead_reason) = {place}"
-        ));
+        conditions.push(dead_group::condition(fingerprint, &place));
     }
     if let Some(since) = filter.since {
         // Nothing is older than this, and the database knows fewer years than we do.
@@ -198,18 +208,10 @@ fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
     if let Some(q) = &filter.q {
         conditions.push(search(q, &mut bind));
     }
-    let conditions = if conditions.is_empty() {
-        "true".to_owned()
-    } else {
-        conditions.join(" AND ")
-    };
-    let limit = bind(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
-    let columns = record_columns();
-    let sql = format!(
-        "SELECT {columns} FROM email_log l JOIN email e ON e.id = l.id
-         WHERE {conditions} ORDER BY l.id DESC LIMIT {limit}"
-    );
-    (sql, values)
+    if conditions.is_empty() {
+        conditions.push("true".to_owned());
+    }
+    (conditions.join(" AND "), values)
 }
 
 /// States stand in the text, so that PostgreSQL sees which partial index holds them; each once

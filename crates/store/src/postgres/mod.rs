@@ -30,6 +30,7 @@ mod rescue;
 mod schedule;
 mod state_row;
 mod statistics;
+mod sweep;
 mod template;
 mod verify;
 mod writer;
@@ -49,6 +50,7 @@ use self::error::store_error;
 use self::listener::Bell;
 use self::pool::{Connector, Pool};
 use self::writer::{Wants, Writer};
+use crate::sweep::Sweep;
 
 /// How a PostgreSQL store is opened.
 #[derive(Debug, Clone)]
@@ -120,6 +122,9 @@ pub struct PostgresStore {
     slot: i32,
     /// Whether the next look for emails without a ticket begins with retries.
     retries_first: AtomicBool,
+    /// Where the search for attempts and for content that are to go stands.
+    attempt_sweep: Sweep,
+    content_sweep: Sweep,
 }
 
 impl PostgresStore {
@@ -162,6 +167,8 @@ impl PostgresStore {
             listener,
             slot: writer::slot(),
             retries_first: AtomicBool::new(false),
+            attempt_sweep: Sweep::default(),
+            content_sweep: Sweep::default(),
         })
     }
 
@@ -176,9 +183,15 @@ impl PostgresStore {
             &rescue::EXPIRED[..],
         ];
         let mut queries: Vec<String> = claims.concat().into_iter().map(claim::query).collect();
-        let single = [schedule::NEXT_DUE, rescue::ANY_EXPIRED, statistics::WAITING];
+        let single = [
+            schedule::NEXT_DUE,
+            rescue::ANY_EXPIRED,
+            statistics::WAITING,
+            operation::NEXT_STEP,
+        ];
         queries.extend(single.map(str::to_owned));
         queries.push(rescue::undecided_query());
+        queries.push(operation::due());
         let of_messages = [
             message::CLAIM,
             message::SETTLE,

@@ -8,10 +8,11 @@ use deadpool_postgres::ClientWrapper;
 use posthaste_core::Timestamp;
 use posthaste_core::port::{Pruned, Retention, StoreResult};
 use tokio_postgres::Error;
-use uuid::Uuid;
 
 use super::PostgresStore;
+use crate::prune::{Purge, before};
 use crate::statistics::{HOURS_KEPT, MINUTES_KEPT};
+use crate::sweep::smallest_id;
 
 /// Counters of a minute are added up over their slots once it is over for this many minutes:
 /// no transaction that counts in it is still under way.
@@ -21,17 +22,30 @@ const MINUTES_UNTIL_SETTLED: i64 = 2;
 const MOST_COMPACTED: i64 = 50_000;
 
 /// Removes emails and all that is about them, and answers how many were in which state. A row
-/// that someone holds is left for another time.
-const DELETE_EMAILS: &str = "WITH old AS MATERIALIZED (
-         SELECT id FROM email_log WHERE id < $1
-           AND ((status IN ('sent', 'cancelled') AND finished_at < $2)
-             OR (status IN ('dead', 'discarded') AND finished_at < $3))
-         ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED),
-     states AS (DELETE FROM email_log l USING old WHERE l.id = old.id RETURNING l.status),
-     emails AS (DELETE FROM email e USING old WHERE e.id = old.id),
-     attempts AS (DELETE FROM email_attempt a USING old WHERE a.email_id = old.id),
-     recipients AS (DELETE FROM recipient r USING old WHERE r.email_id = old.id)
-     SELECT status, count(*) FROM states GROUP BY status ORDER BY status";
+/// that someone holds is left for another time. Ids sort by time of acceptance and an email ends
+/// after it began, so the oldest ids are the candidates: no index on the end is needed.
+macro_rules! delete_emails {
+    ($statuses:literal) => {
+        concat!(
+            "WITH old AS MATERIALIZED (
+                 SELECT id FROM email_log WHERE id < $1 AND status IN ",
+            $statuses,
+            " AND finished_at < $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED),
+             states AS (DELETE FROM email_log l USING old WHERE l.id = old.id RETURNING l.status),
+             emails AS (DELETE FROM email e USING old WHERE e.id = old.id),
+             attempts AS (DELETE FROM email_attempt a USING old WHERE a.email_id = old.id),
+             recipients AS (DELETE FROM recipient r USING old WHERE r.email_id = old.id)
+             SELECT status, count(*) FROM states GROUP BY status ORDER BY status"
+        )
+    };
+}
+const DELETE_SENT: &str = delete_emails!("('sent', 'cancelled')");
+/// The index of the desk holds these: sent emails that are kept for longer are not looked at.
+const DELETE_DEAD: &str = delete_emails!("('dead', 'discarded')");
+
+const AUDIT_PURGE: &str =
+    "INSERT INTO audit_log (at, actor, action, subject, filter, count, result)
+     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
 /// Counts what was removed, in the order of the key.
 const COUNT_PRUNED: &str = "INSERT INTO stat (minute, from_status, to_status, slot, n)
@@ -48,6 +62,20 @@ const DELETE_AUDIT: &str = "WITH old AS MATERIALIZED (
          SELECT seq FROM audit_log WHERE at < $1 ORDER BY seq LIMIT $2
          FOR UPDATE SKIP LOCKED)
      DELETE FROM audit_log a USING old WHERE a.seq = old.seq";
+
+/// Operations that are over since before `$1`.
+const DELETE_OPERATIONS: [&str; 2] = [
+    "DELETE FROM operation_item i USING operation o
+     WHERE i.operation_id = o.id AND o.finished_at < $1",
+    "DELETE FROM operation WHERE finished_at < $1",
+];
+
+/// What waited to be told by a channel that is not there any more.
+const DELETE_UNTOLD: &str = "DELETE FROM alert_group g USING alert_channel c
+     WHERE c.name = g.channel AND g.gathered_at < $1 AND c.rests_until < $1";
+
+/// Logins that have run out. They are few.
+const DELETE_SESSIONS: &str = "DELETE FROM admin_session WHERE expires_at <= $1";
 
 /// Adds up the slots of minutes that are over, old minutes by hour, and old hours into the number
 /// for minute 0. Sums stay the same. `$1`: minutes before this one are over, `$2`: are old,
@@ -75,17 +103,17 @@ const COMPACT: &str = "WITH old AS MATERIALIZED (
 
 impl PostgresStore {
     pub(super) async fn prune_old(&self, retention: Retention, most: usize) -> StoreResult<Pruned> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = i64::try_from(most).unwrap_or(i64::MAX);
         let emails = self
             .desk
             .transaction("BEGIN", async |client| {
-                prune_emails(client, retention, most).await
+                prune_emails(client, retention, rows).await
             })
             .await?;
         let (captures, audit_entries) = self
             .desk
             .transaction("BEGIN", async |client| {
-                prune_records(client, retention, most).await
+                prune_records(client, retention, rows).await
             })
             .await?;
         self.desk
@@ -95,31 +123,20 @@ impl PostgresStore {
             emails,
             captures,
             audit_entries,
-            ..Pruned::default()
+            attempts: self.prune_attempts(retention.attempts, most).await?,
+            contents: self.prune_contents(retention.content, most).await?,
         })
     }
 }
 
 /// The store's time.
-async fn present(client: &ClientWrapper) -> Result<Timestamp, Error> {
+pub(super) async fn present(client: &ClientWrapper) -> Result<Timestamp, Error> {
     let now = client.prepare_cached("SELECT posthaste_now()").await?;
     client.query_one(&now, &[]).await?.try_get(0)
 }
 
-fn before(now: Timestamp, age: Duration) -> Timestamp {
-    now.checked_sub(age)
-        .unwrap_or(Timestamp::UNIX_EPOCH)
-        .max(Timestamp::UNIX_EPOCH)
-}
-
 fn minute_of(at: Timestamp) -> i64 {
     at.as_second().div_euclid(60)
-}
-
-/// The smallest id that an email accepted at this time could have.
-fn smallest_id(at: Timestamp) -> Uuid {
-    let millis = u64::try_from(at.as_millisecond()).unwrap_or(0);
-    uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()
 }
 
 async fn prune_emails(
@@ -128,13 +145,37 @@ async fn prune_emails(
     most: i64,
 ) -> Result<u64, Error> {
     let now = present(client).await?;
-    let (sent, dead) = (before(now, retention.sent), before(now, retention.dead));
-    // Ids sort by time of acceptance and an email ends after it began, so the oldest ids are
-    // the candidates: no index on the end is needed.
-    let newest = smallest_id(sent.max(dead));
-    let delete = client.prepare_cached(DELETE_EMAILS).await?;
+    let purged = remove(client, now, DELETE_DEAD, retention.dead, most).await?;
+    if purged > 0 {
+        let purge = Purge::of(retention.dead, purged.unsigned_abs());
+        let audit = client.prepare_cached(AUDIT_PURGE).await?;
+        let values: super::pool::Values<'_> = &[
+            &now,
+            &purge.actor,
+            &purge.action,
+            &purge.subject,
+            &purge.filter,
+            &purged,
+            &purge.result,
+        ];
+        client.execute(&audit, values).await?;
+    }
+    let sent = remove(client, now, DELETE_SENT, retention.sent, most - purged).await?;
+    Ok((purged + sent).unsigned_abs())
+}
+
+/// Removes emails that are kept no longer, and counts them.
+async fn remove(
+    client: &ClientWrapper,
+    now: Timestamp,
+    sql: &'static str,
+    kept: Duration,
+    most: i64,
+) -> Result<i64, Error> {
+    let ended = before(now, kept);
+    let delete = client.prepare_cached(sql).await?;
     let rows = client
-        .query(&delete, &[&newest, &sent, &dead, &most])
+        .query(&delete, &[&smallest_id(ended), &ended, &most])
         .await?;
     let mut statuses: Vec<&str> = Vec::with_capacity(rows.len());
     let mut numbers: Vec<i64> = Vec::with_capacity(rows.len());
@@ -149,10 +190,11 @@ async fn prune_emails(
     client
         .execute(&count, &[&minute_of(now), &statuses, &numbers])
         .await?;
-    Ok(numbers.iter().map(|number| number.unsigned_abs()).sum())
+    Ok(numbers.iter().sum())
 }
 
-/// Removes captured mail and audit entries.
+/// Removes captured mail, the audit entries and operations of long ago, logins that have run out,
+/// and what waited to be told by a channel that is not there any more.
 async fn prune_records(
     client: &ClientWrapper,
     retention: Retention,
@@ -165,6 +207,15 @@ async fn prune_records(
     let delete = client.prepare_cached(DELETE_AUDIT).await?;
     let written = before(now, retention.audit);
     let audit_entries = client.execute(&delete, &[&written, &most]).await?;
+    for sql in DELETE_OPERATIONS {
+        let delete = client.prepare_cached(sql).await?;
+        client.execute(&delete, &[&written]).await?;
+    }
+    let delete = client.prepare_cached(DELETE_UNTOLD).await?;
+    let died = before(now, retention.dead);
+    client.execute(&delete, &[&died]).await?;
+    let delete = client.prepare_cached(DELETE_SESSIONS).await?;
+    client.execute(&delete, &[&now]).await?;
     Ok((captures, audit_entries))
 }
 

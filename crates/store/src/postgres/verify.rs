@@ -117,7 +117,7 @@ async fn breaches_of(
 
 /// Queries that give the ids (and details) of rows that break a promise. A lease that ended
 /// before `$1` is overdue.
-const CHECKS: [(&str, &str, &str); 10] = [
+const CHECKS: [(&str, &str, &str); 11] = [
     (
         "I1",
         "has content but no state",
@@ -162,6 +162,7 @@ const CHECKS: [(&str, &str, &str); 10] = [
     ),
     (
         "I7",
+        // Attempts that were removed after their retention bear nothing out.
         "has a count of attempts that its records do not bear out",
         "SELECT l.id, l.attempt_count || ' counted, ' || coalesce(a.recorded, 0) || ' recorded'
          FROM email_log l LEFT JOIN (
@@ -170,7 +171,15 @@ const CHECKS: [(&str, &str, &str); 10] = [
              WHERE t.number > b.budget_from AND t.outcome IN ('transient', 'permanent', 'unknown')
              GROUP BY t.email_id) AS a ON a.email_id = l.id
          WHERE l.attempt_count <> coalesce(a.recorded, 0)
+           AND l.attempts_pruned_to <= l.budget_from
            AND (l.attempt_number > 0 OR l.attempt_count > 0)",
+    ),
+    (
+        "I7",
+        "has lost attempts that it still needs",
+        "SELECT id, 'up to attempt ' || attempts_pruned_to FROM email_log
+         WHERE attempts_pruned_to > budget_from AND status NOT IN ('sent', 'cancelled')
+            OR attempts_pruned_to > attempt_number",
     ),
     (
         "I7",

@@ -416,7 +416,9 @@ async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trou
     Ok(books)
 }
 
-fn lock_states() -> String {
+/// Locks emails in the order of their ids, so that two who lock several never wait for each other in
+/// a circle, and reads their states.
+pub(super) fn lock_states() -> String {
     format!(
         "SELECT {STATE_COLUMNS}, l.id FROM email_log l WHERE l.id = ANY($1) ORDER BY l.id FOR UPDATE"
     )

@@ -4,7 +4,7 @@ use posthaste_core::email::EmailId;
 use posthaste_core::port::{Acted, Action, Actor, AuditEntry, AuditFilter, StoreResult};
 
 use super::writer::Flush;
-use super::{SqliteStore, from_micros, micros};
+use super::{SqliteStore, alert, from_micros, micros};
 use crate::ledger;
 
 impl SqliteStore {
@@ -103,5 +103,5 @@ pub(super) fn erase(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result<()> {
         [id.0],
     )?;
     flush.execute("UPDATE event SET error = NULL WHERE email_id = ?1", [id.0])?;
-    Ok(())
+    alert::erase(flush, id)
 }

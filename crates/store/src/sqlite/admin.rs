@@ -3,47 +3,208 @@
 use std::time::Duration;
 
 use posthaste_core::admin::{Admin, Role, Session};
-use posthaste_core::port::{Actor, StoreError, StoreResult};
+use posthaste_core::port::{Actor, StoreResult};
+use rusqlite::{OptionalExtension, Row};
 
-use super::SqliteStore;
+use super::act::audit;
+use super::state_row::named;
+use super::{SqliteStore, from_micros, micros};
+
+fn admin_of(row: &Row<'_>) -> rusqlite::Result<Admin> {
+    Ok(Admin {
+        name: row.get(0)?,
+        role: named(row, 1)?,
+        created_at: from_micros(row.get(2)?),
+    })
+}
 
 impl SqliteStore {
-    pub(super) async fn upsert_admin(
+    pub(super) async fn insert_admin(
         &self,
-        _name: &str,
-        _role: Role,
-        _password_hash: &str,
-        _actor: &Actor,
-    ) -> StoreResult<Admin> {
-        Err(StoreError::Failed("not built yet".into()))
+        name: &str,
+        role: Role,
+        password_hash: &str,
+        actor: &Actor,
+    ) -> StoreResult<Option<Admin>> {
+        let (name, password_hash) = (name.to_owned(), password_hash.to_owned());
+        let actor = actor.name.clone();
+        self.writer
+            .run(move |flush| {
+                let created = flush.execute(
+                    "INSERT INTO admin (name, role, password_hash, created_at)
+                     VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+                    (&name, role.as_str(), &password_hash, micros(flush.now())),
+                )?;
+                if created == 0 {
+                    return Ok(None);
+                }
+                audit(flush, &actor, "create_admin", &name, role.as_str())?;
+                Ok(Some(Admin {
+                    name: name.clone(),
+                    role,
+                    created_at: flush.now(),
+                }))
+            })
+            .await
     }
 
-    pub(super) async fn admin_of(&self, _name: &str) -> StoreResult<Option<(Admin, String)>> {
-        Err(StoreError::Failed("not built yet".into()))
+    pub(super) async fn update_password(
+        &self,
+        name: &str,
+        password_hash: &str,
+        actor: &Actor,
+    ) -> StoreResult<bool> {
+        let (name, password_hash) = (name.to_owned(), password_hash.to_owned());
+        let actor = actor.name.clone();
+        self.writer
+            .run(move |flush| {
+                let changed = flush.execute(
+                    "UPDATE admin SET password_hash = ?2 WHERE name = ?1",
+                    (&name, &password_hash),
+                )?;
+                if changed > 0 {
+                    flush.execute("DELETE FROM admin_session WHERE name = ?1", [&name])?;
+                    audit(flush, &actor, "change_password", &name, "changed")?;
+                }
+                Ok(changed > 0)
+            })
+            .await
+    }
+
+    pub(super) async fn update_role(
+        &self,
+        name: &str,
+        role: Role,
+        actor: &Actor,
+    ) -> StoreResult<bool> {
+        let (name, actor) = (name.to_owned(), actor.name.clone());
+        self.writer
+            .run(move |flush| {
+                let changed = flush.execute(
+                    "UPDATE admin SET role = ?2 WHERE name = ?1",
+                    (&name, role.as_str()),
+                )?;
+                if changed > 0 {
+                    audit(flush, &actor, "change_role", &name, role.as_str())?;
+                }
+                Ok(changed > 0)
+            })
+            .await
+    }
+
+    pub(super) async fn admin_of(&self, name: &str) -> StoreResult<Option<(Admin, String)>> {
+        let name = name.to_owned();
+        self.desk
+            .run(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT name, role, created_at, password_hash FROM admin WHERE name = ?1",
+                    )?
+                    .query_row([name], |row| Ok((admin_of(row)?, row.get(3)?)))
+                    .optional()
+            })
+            .await
     }
 
     pub(super) async fn all_admins(&self) -> StoreResult<Vec<Admin>> {
-        Err(StoreError::Failed("not built yet".into()))
+        self.desk
+            .run(|connection| {
+                connection
+                    .prepare_cached("SELECT name, role, created_at FROM admin ORDER BY name")?
+                    .query_map([], admin_of)?
+                    .collect()
+            })
+            .await
     }
 
-    pub(super) async fn delete_admin(&self, _name: &str, _actor: &Actor) -> StoreResult<bool> {
-        Err(StoreError::Failed("not built yet".into()))
+    pub(super) async fn delete_admin(&self, name: &str, actor: &Actor) -> StoreResult<bool> {
+        let (name, actor) = (name.to_owned(), actor.name.clone());
+        self.writer
+            .run(move |flush| {
+                // Their sessions go with them.
+                let removed = flush.execute("DELETE FROM admin WHERE name = ?1", [&name])?;
+                if removed > 0 {
+                    audit(flush, &actor, "remove_admin", &name, "removed")?;
+                }
+                Ok(removed > 0)
+            })
+            .await
     }
 
     pub(super) async fn insert_session(
         &self,
-        _name: &str,
-        _secret_hash: [u8; 32],
-        _lifetime: Duration,
-    ) -> StoreResult<()> {
-        Err(StoreError::Failed("not built yet".into()))
+        name: &str,
+        password_hash: &str,
+        secret_hash: [u8; 32],
+        lifetime: Duration,
+    ) -> StoreResult<bool> {
+        let (name, password_hash) = (name.to_owned(), password_hash.to_owned());
+        let lifetime = i64::try_from(lifetime.as_micros()).unwrap_or(i64::MAX);
+        self.writer
+            .run(move |flush| {
+                let now = micros(flush.now());
+                let begun = flush.execute(
+                    "INSERT INTO admin_session (secret_hash, name, created_at, expires_at)
+                     SELECT ?3, name, ?4, ?5 FROM admin WHERE name = ?1 AND password_hash = ?2",
+                    (
+                        &name,
+                        &password_hash,
+                        secret_hash.as_slice(),
+                        now,
+                        now.saturating_add(lifetime),
+                    ),
+                )?;
+                if begun > 0 {
+                    audit(flush, &format!("admin:{name}"), "login", &name, "logged in")?;
+                }
+                Ok(begun > 0)
+            })
+            .await
     }
 
-    pub(super) async fn session_of(&self, _secret_hash: [u8; 32]) -> StoreResult<Option<Session>> {
-        Err(StoreError::Failed("not built yet".into()))
+    pub(super) async fn session_of(&self, secret_hash: [u8; 32]) -> StoreResult<Option<Session>> {
+        let now = micros(self.clock.now());
+        self.desk
+            .run(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT a.name, a.role, a.created_at, s.created_at, s.expires_at
+                         FROM admin_session s JOIN admin a ON a.name = s.name
+                         WHERE s.secret_hash = ?1 AND s.expires_at > ?2",
+                    )?
+                    .query_row((secret_hash.as_slice(), now), |row| {
+                        Ok(Session {
+                            admin: admin_of(row)?,
+                            created_at: from_micros(row.get(3)?),
+                            expires_at: from_micros(row.get(4)?),
+                        })
+                    })
+                    .optional()
+            })
+            .await
     }
 
-    pub(super) async fn delete_session(&self, _secret_hash: [u8; 32]) -> StoreResult<()> {
-        Err(StoreError::Failed("not built yet".into()))
+    pub(super) async fn delete_session(&self, secret_hash: [u8; 32]) -> StoreResult<()> {
+        self.writer
+            .run(move |flush| {
+                let name: Option<String> = flush
+                    .query_row(
+                        "DELETE FROM admin_session WHERE secret_hash = ?1 RETURNING name",
+                        [secret_hash.as_slice()],
+                        |row| row.get(0),
+                    )
+                    .optional()?;
+                match name {
+                    Some(name) => audit(
+                        flush,
+                        &format!("admin:{name}"),
+                        "logout",
+                        &name,
+                        "logged out",
+                    ),
+                    None => Ok(()),
+                }
+            })
+            .await
     }
 }

@@ -1,15 +1,36 @@
 //! What happened to emails over time, from the counters.
 
-use posthaste_core::port::{HistoryStep, StoreError, StoreResult};
+use posthaste_core::port::{HistoryStep, Store as _, StoreResult};
 
-use super::SqliteStore;
+use super::{SqliteStore, corrupt};
+use crate::history::{Line, Window};
+use crate::statistics::place;
 
 impl SqliteStore {
     pub(super) async fn history_steps(
         &self,
-        _step_minutes: u32,
-        _steps: u32,
+        step_minutes: u32,
+        steps: u32,
     ) -> StoreResult<Vec<HistoryStep>> {
-        Err(StoreError::Failed("not built yet".into()))
+        let window = Window::new(step_minutes, steps, self.now());
+        self.desk
+            .run(move |connection| {
+                let lines: Vec<Line> = connection
+                    .prepare_cached(
+                        "SELECT minute - minute % ?2, from_status, to_status, sum(n) FROM stat
+                         WHERE minute >= ?1 GROUP BY 1, 2, 3",
+                    )?
+                    .query_map((window.first, window.step_minutes), |row| {
+                        Ok(Line {
+                            minute: row.get(0)?,
+                            from: place(row.get_ref(1)?.as_str()?).map_err(corrupt)?,
+                            to: place(row.get_ref(2)?.as_str()?).map_err(corrupt)?,
+                            n: row.get(3)?,
+                        })
+                    })?
+                    .collect::<Result<_, _>>()?;
+                Ok(window.filled(lines))
+            })
+            .await
     }
 }

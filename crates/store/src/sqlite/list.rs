@@ -10,6 +10,7 @@ use rusqlite::{OptionalExtension, params_from_iter};
 use super::email_row::{record_columns, record_of};
 use super::state_row::attempts_of;
 use super::{SqliteStore, from_micros, micros};
+use crate::dead_group;
 
 impl SqliteStore {
     pub(super) async fn find_email(&self, id: EmailId) -> StoreResult<Option<EmailRecord>> {
@@ -56,17 +57,10 @@ impl SqliteStore {
         let owner = owner.map(str::to_owned);
         self.desk
             .run(move |connection| {
-                connection
-                    .prepare_cached(
-                        // A bare column beside max() comes from the row that has the maximum.
-                        "SELECT coalesce(l.fingerprint, l.dead_reason), count(*), min(l.finished_at),
-                             max(l.finished_at), coalesce(l.last_error, l.dead_reason)
-                         FROM email_log l
-                         WHERE l.status = 'dead' AND (?1 IS NULL
-                             OR (SELECT owner FROM email e WHERE e.id = l.id) = ?1)
-                         GROUP BY 1 ORDER BY 2 DESC, 4 DESC LIMIT 1000",
-                    )?
-                    .query_map([owner], |row| {
+                let sql = dead_group::query(owner.is_some().then_some("?1"));
+                let rows = connection
+                    .prepare_cached(&sql)?
+                    .query_map(params_from_iter(owner), |row| {
                         Ok(DeadGroup {
                             fingerprint: row.get(0)?,
                             count: row.get(1)?,
@@ -75,7 +69,8 @@ impl SqliteStore {
                             sample: row.get(4)?,
                         })
                     })?
-                    .collect()
+                    .collect::<Result<_, _>>()?;
+                Ok(dead_group::merged(rows))
             })
             .await
     }
@@ -83,6 +78,32 @@ impl SqliteStore {
 
 /// The query for a filter. The text is put together from fixed pieces; values are always bound.
 fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
+    let (conditions, mut values) = matching(filter);
+    values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
+    let limit = values.len();
+    let columns = record_columns();
+    let sql = format!(
+        "SELECT {columns} FROM email_log l JOIN email e ON e.id = l.id
+         WHERE {conditions} ORDER BY l.id DESC LIMIT ?{limit}"
+    );
+    (sql, values)
+}
+
+/// Where emails that match are looked for. What only states tell is not looked up in both tables.
+pub(super) fn source(filter: &EmailFilter) -> &'static str {
+    let states_do = filter.owner.is_none()
+        && filter.template.is_none()
+        && filter.since.is_none()
+        && filter.q.is_none();
+    if states_do {
+        "email_log l"
+    } else {
+        "email_log l JOIN email e ON e.id = l.id"
+    }
+}
+
+/// What emails must fulfil to match, as a condition and the values bound in it.
+pub(super) fn matching(filter: &EmailFilter) -> (String, Vec<Value>) {
     let mut conditions = Vec::new();
     let mut values: Vec<Value> = Vec::new();
     let mut bind = |value: Value| {
@@ -94,14 +115,24 @@ fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
         // The plus keeps SQLite from collecting and sorting all of an owner's emails.
         conditions.push(format!("+e.owner = {}", bind(owner.clone().into())));
     }
+    if !filter.ids.is_empty() {
+        // One value, however many ids: the statement stays the same.
+        let ids: Vec<_> = filter
+            .ids
+            .iter()
+            .map(|id| id.0.simple().to_string())
+            .collect();
+        let place = bind(serde_json::json!(ids).to_string().into());
+        conditions.push(format!(
+            "l.id IN (SELECT unhex(value) FROM json_each({place}))"
+        ));
+    }
     if let Some(template) = &filter.template {
         conditions.push(format!("e.template = {}", bind(template.clone().into())));
     }
     if let Some(fingerprint) = &filter.fingerprint {
         let place = bind(fingerprint.clone().into());
-        conditions.push(format!(
-            "l.dead_reason IS NOT NULL AND coalesce(l.fingerprint, l.dead_reason) = {place}"
-        ));
+        conditions.push(dead_group::condition(fingerprint, &place));
     }
     if let Some(since) = filter.since {
         conditions.push(format!("e.created_at >= {}", bind(micros(since).into())));
@@ -119,18 +150,10 @@ fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
     if let Some(q) = &filter.q {
         conditions.push(search(q, &mut bind));
     }
-    let conditions = if conditions.is_empty() {
-        "1".to_owned()
-    } else {
-        conditions.join(" AND ")
-    };
-    let limit = bind(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
-    let columns = record_columns();
-    let sql = format!(
-        "SELECT {columns} FROM email_log l JOIN email e ON e.id = l.id
-         WHERE {conditions} ORDER BY l.id DESC LIMIT {limit}"
-    );
-    (sql, values)
+    if conditions.is_empty() {
+        conditions.push("true".to_owned());
+    }
+    (conditions.join(" AND "), values)
 }
 
 /// One state is compared as it stands, so that SQLite sees which partial index holds it.

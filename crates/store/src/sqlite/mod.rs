@@ -25,6 +25,7 @@ mod rescue;
 mod schedule;
 mod state_row;
 mod statistics;
+mod sweep;
 mod template;
 mod verify;
 mod writer;
@@ -42,6 +43,7 @@ use rusqlite::Connection;
 use self::error::store_error;
 use self::reader::Readers;
 use self::writer::Writer;
+use crate::sweep::Sweep;
 
 /// How a SQLite store is opened.
 #[derive(Clone)]
@@ -79,6 +81,9 @@ pub struct SqliteStore {
     clock: Arc<dyn Clock>,
     /// Whether the next look for emails without a ticket begins with retries.
     retries_first: AtomicBool,
+    /// Where the search for attempts and for content that are to go stands.
+    attempt_sweep: Sweep,
+    content_sweep: Sweep,
 }
 
 impl SqliteStore {
@@ -97,6 +102,8 @@ impl SqliteStore {
             desk,
             clock,
             retries_first: AtomicBool::new(false),
+            attempt_sweep: Sweep::default(),
+            content_sweep: Sweep::default(),
         })
     }
 
@@ -105,7 +112,13 @@ impl SqliteStore {
     #[doc(hidden)]
     #[must_use]
     pub fn hot_queries() -> Vec<String> {
-        let single = [schedule::NEXT_DUE, rescue::EXPIRED, statistics::WAITING];
+        let single = [
+            schedule::NEXT_DUE,
+            rescue::EXPIRED,
+            statistics::WAITING,
+            operation::DUE,
+            operation::NEXT_STEP,
+        ];
         let fixed = [&single[..], &schedule::DUE, &attempt::UNTICKETED].concat();
         let mut queries: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
         queries.push(rescue::undecided_query());

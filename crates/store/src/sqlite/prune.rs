@@ -1,5 +1,6 @@
 //! Removes what is over for long enough. Never a row that is not terminal, whatever its age.
 
+use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::port::{Pruned, Retention, StoreResult};
 use posthaste_core::status::Status;
@@ -7,56 +8,90 @@ use posthaste_core::status::Status;
 use super::state_row::named;
 use super::writer::Flush;
 use super::{SqliteStore, micros};
+use crate::prune::{Purge, before};
 use crate::statistics::{HOURS_KEPT, MINUTES_KEPT};
+use crate::sweep::smallest_id;
 
 const MICROS_PER_MINUTE: i64 = 60_000_000;
 
 impl SqliteStore {
     pub(super) async fn prune_old(&self, retention: Retention, most: usize) -> StoreResult<Pruned> {
-        self.writer
+        let removed = self
+            .writer
             .run(move |flush| {
-                let before = |age: std::time::Duration| {
-                    micros(flush.now())
-                        .saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
-                };
-                let (sent, dead) = (before(retention.sent), before(retention.dead));
-                let (captures, audit) = (before(retention.captures), before(retention.audit));
-                let emails = prune_emails(flush, sent, dead, most)?;
-                let captures = flush.execute(
-                    "DELETE FROM capture WHERE seq IN
-                         (SELECT seq FROM capture WHERE captured_at < ?1 ORDER BY seq LIMIT ?2)",
-                    (captures, most),
-                )?;
-                let audit_entries = flush.execute(
-                    "DELETE FROM audit_log WHERE seq IN
-                         (SELECT seq FROM audit_log WHERE at < ?1 ORDER BY seq LIMIT ?2)",
-                    (audit, most),
-                )?;
+                let emails = prune_emails(flush, retention, most)?;
+                let (captures, audit_entries) = prune_records(flush, retention, most)?;
                 compact_statistics(flush)?;
                 return_pages(flush)?;
                 Ok(Pruned {
                     emails,
-                    captures: captures as u64,
-                    audit_entries: audit_entries as u64,
+                    captures,
+                    audit_entries,
                     ..Pruned::default()
                 })
             })
-            .await
+            .await?;
+        Ok(Pruned {
+            attempts: self.prune_attempts(retention.attempts, most).await?,
+            contents: self.prune_contents(retention.content, most).await?,
+            ..removed
+        })
     }
 }
 
-fn prune_emails(flush: &mut Flush<'_>, sent: i64, dead: i64, most: usize) -> rusqlite::Result<u64> {
-    // Ids sort by time of acceptance and an email ends after it began, so the oldest ids are
-    // the candidates: no index on the end is needed.
-    let newest = EmailId(uuid_at(sent.max(dead)));
+/// Ids sort by time of acceptance and an email ends after it began, so the oldest ids are the
+/// candidates: no index on the end is needed.
+const SENT: &str = "SELECT id, status FROM email_log
+     WHERE id < ?1 AND status IN ('sent', 'cancelled') AND finished_at < ?2
+     ORDER BY id LIMIT ?3";
+/// One for each state, so that SQLite sees that the index holds it: sent emails that are kept for
+/// longer are not looked at.
+const DEAD: [&str; 2] = [
+    "SELECT id, status FROM email_log INDEXED BY email_log_desk
+     WHERE status = 'dead' AND id < ?1 AND finished_at < ?2 ORDER BY id LIMIT ?3",
+    "SELECT id, status FROM email_log INDEXED BY email_log_desk
+     WHERE status = 'discarded' AND id < ?1 AND finished_at < ?2 ORDER BY id LIMIT ?3",
+];
+
+fn prune_emails(flush: &mut Flush<'_>, retention: Retention, most: usize) -> rusqlite::Result<u64> {
+    let ended = before(flush.now(), retention.dead);
+    let mut purged = 0;
+    for sql in DEAD {
+        purged += remove(flush, sql, ended, most - purged)?;
+    }
+    if purged > 0 {
+        let purge = Purge::of(retention.dead, purged as u64);
+        flush
+            .prepare_cached(
+                "INSERT INTO audit_log (at, actor, action, subject, filter, count, result)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute((
+                micros(flush.now()),
+                purge.actor,
+                purge.action,
+                purge.subject,
+                purge.filter,
+                purge.count,
+                purge.result,
+            ))?;
+    }
+    let ended = before(flush.now(), retention.sent);
+    let sent = remove(flush, SENT, ended, most - purged)?;
+    Ok((purged + sent) as u64)
+}
+
+/// Removes emails that ended before a time, and all that is about them.
+fn remove(
+    flush: &mut Flush<'_>,
+    sql: &str,
+    ended_before: Timestamp,
+    most: usize,
+) -> rusqlite::Result<usize> {
+    let oldest = smallest_id(ended_before);
     let found: Vec<(EmailId, Status)> = flush
-        .prepare_cached(
-            "SELECT id, status FROM email_log WHERE id < ?1
-               AND ((status IN ('sent', 'cancelled') AND finished_at < ?2)
-                 OR (status IN ('dead', 'discarded') AND finished_at < ?3))
-             ORDER BY id LIMIT ?4",
-        )?
-        .query_map((newest.0, sent, dead, most), |row| {
+        .prepare_cached(sql)?
+        .query_map((oldest, micros(ended_before), most), |row| {
             Ok((EmailId(row.get(0)?), named(row, 1)?))
         })?
         .collect::<Result<_, _>>()?;
@@ -71,7 +106,44 @@ fn prune_emails(flush: &mut Flush<'_>, sent: i64, dead: i64, most: usize) -> rus
         }
         flush.count(Some(*status), None, 1);
     }
-    Ok(found.len() as u64)
+    Ok(found.len())
+}
+
+/// Removes captured mail, the audit entries and operations of long ago, logins that have run out,
+/// and what waited to be told by a channel that is not there any more.
+fn prune_records(
+    flush: &Flush<'_>,
+    retention: Retention,
+    most: usize,
+) -> rusqlite::Result<(u64, u64)> {
+    let age = |kept| micros(before(flush.now(), kept));
+    let captures = flush.execute(
+        "DELETE FROM capture WHERE seq IN
+             (SELECT seq FROM capture WHERE captured_at < ?1 ORDER BY seq LIMIT ?2)",
+        (age(retention.captures), most),
+    )?;
+    let audit_entries = flush.execute(
+        "DELETE FROM audit_log WHERE seq IN
+             (SELECT seq FROM audit_log WHERE at < ?1 ORDER BY seq LIMIT ?2)",
+        (age(retention.audit), most),
+    )?;
+    for sql in [
+        "DELETE FROM operation_item WHERE operation_id IN
+             (SELECT id FROM operation WHERE finished_at < ?1)",
+        "DELETE FROM operation WHERE finished_at < ?1",
+    ] {
+        flush.execute(sql, [age(retention.audit)])?;
+    }
+    flush.execute(
+        "DELETE FROM admin_session WHERE expires_at <= ?1",
+        [micros(flush.now())],
+    )?;
+    flush.execute(
+        "DELETE FROM alert_group WHERE gathered_at < ?1 AND channel IN
+             (SELECT name FROM alert_channel WHERE rests_until < ?1)",
+        [age(retention.dead)],
+    )?;
+    Ok((captures as u64, audit_entries as u64))
 }
 
 /// Gives free pages back to the file system. The statement answers a row per page and does no
@@ -81,12 +153,6 @@ pub(super) fn return_pages(flush: &Flush<'_>) -> rusqlite::Result<()> {
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
     Ok(())
-}
-
-/// The smallest id that an email accepted at this time could have.
-fn uuid_at(micros: i64) -> uuid::Uuid {
-    let millis = u64::try_from(micros / 1000).unwrap_or(0);
-    uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()
 }
 
 /// Adds up old minutes by hour, and old hours into the number for minute 0. Sums stay the same.

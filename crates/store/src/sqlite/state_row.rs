@@ -1,7 +1,7 @@
 //! The row of `email_log` as the lifecycle's `State`, and every way it is written.
 
 use posthaste_core::Timestamp;
-use posthaste_core::attempt::AttemptRecord;
+use posthaste_core::attempt::{AttemptRecord, Stage};
 use posthaste_core::email::{EmailId, Recipient};
 use posthaste_core::lifecycle::{Event, State, Transition};
 use posthaste_core::status::{DeadReason, Status};
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::email_row::from_json;
 use super::writer::Flush;
-use super::{act, corrupt, event, from_micros, micros, recipient_row};
+use super::{act, alert, corrupt, event, from_micros, micros, recipient_row};
 use crate::ledger::{Facts, Ledger};
 
 /// The columns of a state, in the order in which `state_of` reads them.
@@ -166,6 +166,7 @@ impl Ledger for Flush<'_> {
         }
         if transition.is_death(before.status) {
             event::insert_death(self, id, next)?;
+            alert::insert_death(self, id, next)?;
         }
         Ok(())
     }
@@ -249,12 +250,13 @@ fn insert_attempt(flush: &Flush<'_>, id: EmailId, attempt: &AttemptRecord) -> ru
     flush
         .prepare_cached(
             "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome,
-                 error_class, error, reply, transport, worker, budget, next_attempt_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+                 error_class, error, reply, transport, worker, budget, next_attempt_at, stage)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
              ON CONFLICT DO UPDATE SET finished_at = excluded.finished_at,
                  outcome = excluded.outcome, error_class = excluded.error_class,
                  error = excluded.error, reply = excluded.reply, transport = excluded.transport,
-                 budget = excluded.budget, next_attempt_at = excluded.next_attempt_at",
+                 budget = excluded.budget, next_attempt_at = excluded.next_attempt_at,
+                 stage = excluded.stage",
         )?
         .execute(params![
             id.0,
@@ -269,6 +271,7 @@ fn insert_attempt(flush: &Flush<'_>, id: EmailId, attempt: &AttemptRecord) -> ru
             attempt.worker,
             attempt.budget,
             attempt.next_attempt_at.map(micros),
+            attempt.stage.map(Stage::as_str),
         ])?;
     Ok(())
 }
@@ -281,7 +284,7 @@ pub(super) fn attempts_of(
     connection
         .prepare_cached(
             "SELECT number, started_at, finished_at, outcome, error_class, error, reply, transport,
-                 worker, budget, next_attempt_at
+                 worker, budget, next_attempt_at, stage
              FROM email_attempt WHERE email_id = ?1 ORDER BY number",
         )?
         .query_map([id.0], |row| {
@@ -297,6 +300,7 @@ pub(super) fn attempts_of(
                 worker: row.get(8)?,
                 budget: row.get(9)?,
                 next_attempt_at: optional_time(row, 10)?,
+                stage: optional_name(row, 11)?,
             })
         })?
         .collect()

@@ -37,7 +37,7 @@ impl SqliteStore {
 }
 
 /// Queries that give the ids (and details) of rows that break a promise. `?1` is now.
-const CHECKS: [(&str, &str, &str); 10] = [
+const CHECKS: [(&str, &str, &str); 11] = [
     ("I1", "has content but no state", "SELECT hex(id), '' FROM email WHERE id NOT IN (SELECT id FROM email_log)"),
     ("I1", "has a state but no content", "SELECT hex(id), '' FROM email_log WHERE id NOT IN (SELECT id FROM email)"),
     (
@@ -69,14 +69,23 @@ const CHECKS: [(&str, &str, &str); 10] = [
     ),
     (
         "I7",
+        // Attempts that were removed after their retention bear nothing out.
         "has a count of attempts that its records do not bear out",
         "SELECT hex(l.id), l.attempt_count || ' counted, ' || (
              SELECT count(*) FROM email_attempt a WHERE a.email_id = l.id AND a.number > l.budget_from
                AND a.outcome IN ('transient', 'permanent', 'unknown')) || ' recorded'
          FROM email_log l
-         WHERE (l.attempt_number > 0 OR l.attempt_count > 0) AND l.attempt_count <> (
+         WHERE l.attempts_pruned_to <= l.budget_from
+           AND (l.attempt_number > 0 OR l.attempt_count > 0) AND l.attempt_count <> (
              SELECT count(*) FROM email_attempt a WHERE a.email_id = l.id AND a.number > l.budget_from
                AND a.outcome IN ('transient', 'permanent', 'unknown'))",
+    ),
+    (
+        "I7",
+        "has lost attempts that it still needs",
+        "SELECT hex(id), 'up to attempt ' || attempts_pruned_to FROM email_log
+         WHERE attempts_pruned_to > budget_from AND status NOT IN ('sent', 'cancelled')
+            OR attempts_pruned_to > attempt_number",
     ),
     (
         "I7",

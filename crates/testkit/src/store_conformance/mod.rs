@@ -9,9 +9,12 @@
 
 pub mod accept;
 pub mod act;
+pub mod admin;
+pub mod alert;
 pub mod begin;
 pub mod dead_group;
 pub mod finish;
+pub mod history;
 pub mod inbox;
 pub mod key;
 pub mod late;
@@ -26,6 +29,7 @@ pub mod message_prune;
 pub mod message_random_run;
 mod message_scene;
 pub mod notice;
+pub mod operation;
 pub mod prune;
 pub mod random_run;
 pub mod recipient;
@@ -33,6 +37,7 @@ pub mod rescue;
 mod scene;
 pub mod schedule;
 pub mod statistics;
+pub mod template;
 pub mod unticketed;
 pub mod verify;
 
@@ -49,6 +54,9 @@ use posthaste_core::status::Status;
 pub trait StoreFixture: Send + Sync {
     /// The store. Every call gives the same one.
     fn store(&self) -> SharedStore;
+
+    /// Another one over the same data: of another process, or after a restart.
+    fn another(&self) -> impl Future<Output = SharedStore> + Send;
 
     /// Moves the store's time on.
     fn advance(&self, by: Duration) -> impl Future<Output = ()> + Send;
@@ -257,6 +265,26 @@ macro_rules! store_conformance {
                 dead_letters_are_grouped_by_fingerprint,
                 dead_letters_without_an_error_go_by_their_reason,
             }
+            operation {
+                an_operation_treats_what_was_dead_when_it_was_made,
+                dead_letters_are_discarded_by_the_many,
+                filters_choose_the_same_for_counting_and_for_acting,
+                what_dies_again_is_not_retried_again,
+                what_is_not_dead_any_more_is_skipped,
+                a_pace_is_kept_and_not_caught_up_with,
+                a_pause_holds_until_it_is_resumed,
+                a_cancelled_operation_leaves_the_rest_dead,
+                several_instances_treat_each_email_once,
+                a_pause_amid_steps_is_the_last_word,
+                an_operation_has_one_audit_record,
+                owners_see_and_touch_their_own,
+                the_newest_operations_come_first,
+            }
+            history {
+                an_empty_history_has_all_its_steps,
+                what_happened_is_told_when_it_happened,
+                what_was_compacted_is_told_by_the_hour,
+            }
             statistics {
                 an_empty_store_has_zeros_for_everything,
                 what_was_sent_and_died_is_counted_by_age,
@@ -272,11 +300,30 @@ macro_rules! store_conformance {
                 a_removed_email_frees_its_key_and_its_attempts,
                 captures_and_audit_entries_have_their_own_age,
                 compacted_statistics_add_up_to_the_same,
+                dead_letters_that_are_removed_leave_one_audit_entry,
+                attempts_have_their_own_age,
+                content_has_its_own_age,
+                what_took_long_to_end_loses_its_attempts_later,
+                what_can_still_be_sent_keeps_everything,
+                operations_go_with_the_audit_log,
+                what_a_channel_that_is_gone_had_to_tell_is_removed,
             }
             key {
                 a_key_is_found_by_the_hash_of_its_secret,
                 a_revoked_key_opens_nothing,
                 a_secret_or_an_id_is_used_once,
+            }
+            admin {
+                an_admin_is_found_by_name,
+                a_name_is_given_once,
+                admins_are_listed_by_name,
+                a_login_lasts_for_its_time,
+                a_login_needs_the_password_that_is_in_force,
+                logging_out_ends_one_session,
+                another_password_ends_all_sessions,
+                another_role_counts_for_sessions_at_once,
+                a_removed_admin_is_logged_out,
+                sessions_that_ran_out_are_removed,
             }
             inbox {
                 captured_mail_is_listed_newest_first,
@@ -291,6 +338,35 @@ macro_rules! store_conformance {
                 a_death_that_was_taken_back_was_told_once,
                 many_tellers_take_each_notice_once,
                 erasing_an_email_leaves_no_error_to_tell,
+            }
+            template {
+                a_template_is_kept_as_it_was_saved,
+                every_version_is_kept,
+                the_newest_of_each_are_listed_by_name,
+                what_is_unchanged_makes_no_version,
+                an_edit_of_an_older_version_conflicts,
+                a_deleted_template_is_not_there_and_goes_on_counting,
+                of_two_who_edit_the_same_version_one_wins,
+                those_who_save_whatever_is_there_get_different_versions,
+                every_change_of_a_template_leaves_an_audit_entry,
+                text_that_cannot_be_kept_is_an_error_and_spoils_nothing,
+            }
+            alert {
+                deaths_are_counted_by_what_they_died_of,
+                an_error_without_words_goes_by_its_reason,
+                every_channel_is_told_by_itself,
+                without_channels_deaths_are_forgotten,
+                what_died_waits_to_be_gathered,
+                a_digest_is_told_by_one,
+                a_channel_rests_between_alerts,
+                alerts_in_a_row_are_counted_until_it_is_quiet,
+                what_died_while_it_was_told_stays,
+                a_failing_channel_keeps_its_digest_and_it_grows,
+                nothing_is_lost_when_nobody_says_how_it_went,
+                a_letter_that_is_restored_does_not_die_again,
+                many_gatherers_count_each_death_once,
+                counts_are_exact_while_gathering_and_telling_overlap,
+                erasing_an_email_leaves_no_sample,
             }
             message_arrival {
                 a_failure_waits_for_its_time,

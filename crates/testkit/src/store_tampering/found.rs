@@ -119,6 +119,22 @@ pub async fn a_wrong_attempt_count_is_found(fixture: &impl Tamperable) {
     scene.assert_found("I7", scene.sent, detail).await;
 }
 
+pub async fn attempts_that_were_removed_too_early_are_found(fixture: &impl Tamperable) {
+    let scene = Tampered::new(fixture).await;
+    let gone = "DELETE FROM email_attempt WHERE email_id = {id}";
+    let marked = "UPDATE email_log SET attempts_pruned_to = 2 WHERE id = {id}";
+    for id in [scene.sent, scene.dead] {
+        scene.tamper(gone, id).await;
+        scene.assert_found("I7", id, "0 recorded").await;
+        scene.tamper(marked, id).await;
+    }
+    // That of the sent one is what pruning leaves behind.
+    let found = scene.verify().await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    let detail = "has lost attempts that it still needs (up to attempt 2)";
+    scene.assert_found("I7", scene.dead, detail).await;
+}
+
 pub async fn an_overdue_lease_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
     fixture.advance(HOUR + Duration::from_secs(4)).await;

@@ -136,6 +136,7 @@ macro_rules! store_tampering {
                 a_wrong_counter_is_found,
                 a_status_that_was_changed_by_hand_is_found,
                 a_wrong_attempt_count_is_found,
+                attempts_that_were_removed_too_early_are_found,
                 an_overdue_lease_is_found,
                 a_lock_that_nobody_can_hold_is_found,
                 too_many_attempts_are_found,

@@ -249,7 +249,7 @@ pub enum Acted {
 }
 
 /// Which emails to list.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmailFilter {
     /// Only this owner's.
     pub owner: Option<String>,

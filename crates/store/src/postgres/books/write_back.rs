@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use deadpool_postgres::ClientWrapper;
 use posthaste_core::Timestamp;
-use posthaste_core::attempt::AttemptRecord;
+use posthaste_core::attempt::{AttemptRecord, Stage};
 use posthaste_core::email::{EmailId, Recipient};
 use posthaste_core::lifecycle::State;
 use posthaste_core::status::{DeadReason, Status};
@@ -42,14 +42,14 @@ const UPDATE_RENEWED: &str = "UPDATE email_log l SET locked_until = u.locked_unt
 /// The same number again is late proof: it replaces what was assumed.
 const INSERT_ATTEMPTS: &str =
     "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome, error_class,
-         error, reply, transport, worker, budget, next_attempt_at)
+         error, reply, transport, worker, budget, next_attempt_at, stage)
      SELECT * FROM unnest($1::uuid[], $2::int4[], $3::timestamptz[], $4::timestamptz[],
          $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::int4[],
-         $12::timestamptz[])
+         $12::timestamptz[], $13::text[])
      ON CONFLICT (email_id, number) DO UPDATE SET finished_at = excluded.finished_at,
          outcome = excluded.outcome, error_class = excluded.error_class, error = excluded.error,
          reply = excluded.reply, transport = excluded.transport, budget = excluded.budget,
-         next_attempt_at = excluded.next_attempt_at";
+         next_attempt_at = excluded.next_attempt_at, stage = excluded.stage";
 
 const SAVE_RECIPIENTS: &str =
     "INSERT INTO recipient (email_id, position, address, status, detail, reason)
@@ -73,6 +73,12 @@ const INSERT_DEATHS: &str = "INSERT INTO event (kind, email_id, at, reason, erro
      SELECT 'email_dead', u.id, $5::timestamptz, u.reason, u.error, u.attempts
      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int4[]) AS u (id, reason, error, attempts)";
 
+/// For the alerts. An error that nobody has a fingerprint of goes by its reason.
+const INSERT_ALERTS: &str = "INSERT INTO death (email_id, at, reason, fingerprint, error)
+     SELECT u.id, $5::timestamptz, u.reason, coalesce(u.fingerprint, u.reason), u.error
+     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[])
+         AS u (id, reason, error, fingerprint)";
+
 /// Entries of the audit log, one after the other.
 pub(in crate::postgres) const INSERT_AUDIT: &str =
     "INSERT INTO audit_log (at, actor, action, subject, result)
@@ -89,7 +95,7 @@ const COUNT: &str = "INSERT INTO stat (minute, from_status, to_status, slot, n)
 
 /// What erasing does. Who accepted the email stays on record: it explains attempts that were
 /// sent more than once. Replies and errors often repeat the address.
-const ERASE: [&str; 6] = [
+pub(in crate::postgres) const ERASE: [&str; 8] = [
     "UPDATE email SET content = '', subject = '', header_from = '', header_to = '[]',
          recipients = '[]', first_recipient = '', metadata = '{}', envelope_from = '',
          erased_at = posthaste_now()
@@ -99,6 +105,8 @@ const ERASE: [&str; 6] = [
     "UPDATE email_attempt SET error = NULL, reply = NULL WHERE email_id = ANY($1)",
     "UPDATE email_log SET last_error = NULL WHERE id = ANY($1)",
     "UPDATE event SET error = NULL WHERE email_id = ANY($1)",
+    "UPDATE death SET error = NULL WHERE email_id = ANY($1)",
+    "UPDATE alert_group SET sample = NULL WHERE email_id = ANY($1)",
 ];
 
 fn uuids<'a>(ids: impl IntoIterator<Item = &'a EmailId>) -> Vec<Uuid> {
@@ -241,6 +249,7 @@ impl Books {
             texts(|a| &a.worker),
             all().map(|a| a.budget.map(int)).collect::<Vec<_>>(),
             all().map(|a| a.next_attempt_at).collect::<Vec<_>>(),
+            all().map(|a| a.stage.map(Stage::as_str)).collect::<Vec<_>>(),
         ];
         pipeline.send(INSERT_ATTEMPTS, values).await
     }
@@ -306,6 +315,14 @@ impl Books {
                 self.now,
             ];
             pipeline.send(INSERT_DEATHS, values).await?;
+            let values = values![
+                uuids(self.deaths.iter().map(|(id, _)| id)),
+                all().map(reason).collect::<Vec<_>>(),
+                all().map(|s| s.last_error.clone()).collect::<Vec<_>>(),
+                all().map(|s| s.fingerprint.clone()).collect::<Vec<_>>(),
+                self.now,
+            ];
+            pipeline.send(INSERT_ALERTS, values).await?;
         }
         if !self.audit.is_empty() {
             let column = |at: usize| -> Vec<String> {

@@ -1,0 +1,74 @@
+//! The operator's desk: what a team opens when mail is not arriving. One file per screen.
+//!
+//! Screens show what `engine::operator` tells and act through it, as the API and the command line
+//! do. Everything works without scripts; with them, pages follow what happens.
+
+mod chart;
+mod content;
+mod email;
+mod email_queue;
+mod emails;
+mod frame;
+mod inbox;
+mod live;
+mod login;
+mod messages;
+mod overview;
+mod pulse;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodRouter, get, post};
+
+pub(crate) use self::pulse::Pulse;
+use crate::app::App;
+use crate::page;
+
+/// The routes for people.
+pub(crate) fn pages() -> Router<Arc<App>> {
+    let screens = Router::new()
+        .route("/admin", get(overview::show))
+        .route("/admin/live", get(live::stream))
+        .route("/admin/emails", get(emails::list))
+        .route("/admin/uncertain", get(emails::uncertain))
+        .route("/admin/emails/{id}", get(email::show))
+        .route("/admin/emails/{id}/html", get(content::html))
+        .route("/admin/emails/{id}/source", get(content::source))
+        .route("/admin/emails/{id}/download", get(content::download))
+        .route("/admin/email-queue", get(email_queue::list))
+        .route("/admin/messages", get(messages::list))
+        .route("/admin/messages/{id}", get(messages::show))
+        .route("/admin/inbox", get(inbox::list))
+        .route("/admin/inbox/{id}", get(inbox::show))
+        .route("/admin/inbox/{id}/html", get(inbox::html))
+        .route("/admin/inbox/{id}/source", get(inbox::source))
+        .route("/admin/login", get(login::show).post(login::log_in))
+        .route("/admin/logout", post(login::log_out))
+        .route("/assets/{name}", get(page::serve));
+    actions()
+        .into_iter()
+        .fold(screens, |routes, (path, action)| routes.route(path, action))
+}
+
+/// The routes that change something. Their handlers take `Submitted`; a test tries each as someone
+/// who may only look, without the token, and from another site.
+fn actions() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
+    vec![
+        ("/admin/emails/{id}/retry", post(email::retry)),
+        ("/admin/emails/{id}/cancel", post(email::cancel)),
+        ("/admin/emails/{id}/discard", post(email::discard)),
+        ("/admin/emails/{id}/restore", post(email::restore)),
+        ("/admin/emails/{id}/erase", post(email::erase)),
+        ("/admin/emails/{id}/resolve", post(email::resolve)),
+        ("/admin/email-queue/{id}/retry", post(email_queue::retry)),
+        ("/admin/email-queue/{id}/dismiss", post(email_queue::dismiss)),
+        ("/admin/messages/{id}/retry", post(messages::retry)),
+        ("/admin/messages/{id}/discard", post(messages::discard)),
+    ]
+}
+
+/// Where these are.
+pub(crate) fn acting_routes() -> impl Iterator<Item = &'static str> {
+    actions().into_iter().map(|(path, _)| path)
+}

@@ -1,0 +1,116 @@
+//! Removes attempts and content of emails that stay.
+
+use std::time::Duration;
+
+use posthaste_core::Timestamp;
+use posthaste_core::email::EmailId;
+use posthaste_core::port::{Store as _, StoreResult};
+use uuid::Uuid;
+
+use super::writer::Flush;
+use super::{SqliteStore, act, micros};
+use crate::prune::before;
+use crate::sweep::{ATTEMPTS, CONTENT, PIECE, PIECES, Sweep, smallest_id};
+
+impl SqliteStore {
+    pub(super) async fn prune_attempts(
+        &self,
+        kept: Option<Duration>,
+        most: usize,
+    ) -> StoreResult<u64> {
+        self.strip(&self.attempt_sweep, ATTEMPTS, kept, most, strip_attempts)
+            .await
+    }
+
+    pub(super) async fn prune_contents(
+        &self,
+        kept: Option<Duration>,
+        most: usize,
+    ) -> StoreResult<u64> {
+        self.strip(&self.content_sweep, CONTENT, kept, most, strip_content)
+            .await
+    }
+
+    /// Looks for emails and takes something off them. Looking does not disturb the writer.
+    async fn strip(
+        &self,
+        sweep: &Sweep,
+        sql: &'static str,
+        kept: Option<Duration>,
+        most: usize,
+        strip: fn(&Flush<'_>, EmailId, i64) -> rusqlite::Result<bool>,
+    ) -> StoreResult<u64> {
+        let Some(kept) = kept else {
+            return Ok(0);
+        };
+        let now = self.now();
+        let ended = before(now, kept);
+        let mut found = Vec::new();
+        for _ in 0..PIECES {
+            let rows = self.piece(sql, sweep.start(now), ended).await?;
+            let (wanted, more) = sweep.sift(&rows, most - found.len(), ended);
+            found.extend(wanted);
+            if !more {
+                break;
+            }
+        }
+        if found.is_empty() {
+            return Ok(0);
+        }
+        self.writer
+            .run(move |flush| {
+                let mut stripped = 0;
+                for id in &found {
+                    stripped += u64::from(strip(flush, EmailId(*id), micros(ended))?);
+                }
+                Ok(stripped)
+            })
+            .await
+    }
+
+    async fn piece(
+        &self,
+        sql: &str,
+        after: Uuid,
+        ended: Timestamp,
+    ) -> StoreResult<Vec<(Uuid, bool)>> {
+        let sql = sql.replace('$', "?");
+        self.desk
+            .run(move |connection| {
+                connection
+                    .prepare_cached(&sql)?
+                    .query_map((after, smallest_id(ended), micros(ended), PIECE), |row| {
+                        Ok((row.get(0)?, row.get(1)?))
+                    })?
+                    .collect()
+            })
+            .await
+    }
+}
+
+/// What has happened since it was found is looked at again.
+fn strip_attempts(flush: &Flush<'_>, id: EmailId, ended: i64) -> rusqlite::Result<bool> {
+    let marked = flush
+        .prepare_cached(
+            "UPDATE email_log SET attempts_pruned_to = attempt_number
+             WHERE id = ?1 AND status IN ('sent', 'cancelled') AND finished_at < ?2",
+        )?
+        .execute((id.0, ended))?;
+    if marked > 0 {
+        flush
+            .prepare_cached("DELETE FROM email_attempt WHERE email_id = ?1")?
+            .execute([id.0])?;
+    }
+    Ok(marked > 0)
+}
+
+/// The same for content.
+fn strip_content(flush: &Flush<'_>, id: EmailId, ended: i64) -> rusqlite::Result<bool> {
+    let over = flush
+        .prepare_cached("SELECT 1 FROM email_log WHERE id = ?1 AND finished_at < ?2")?
+        .exists((id.0, ended))?;
+    if over {
+        act::erase(flush, id)?;
+    }
+    Ok(over)
+}
