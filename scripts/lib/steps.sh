@@ -109,7 +109,15 @@ provide_python() {
     export TEST_PYTHON=$ROOT/$folder/bin/python
 }
 
+# A browser for the tests of the dashboard.
+provide_browser() {
+    command -v chromium >/dev/null && command -v chromedriver >/dev/null ||
+        install_packages "Chromium with its driver" chromium chromium-driver
+    chromedriver --version >&2
+}
+
 provide_needed() {
     ((${#NEEDED_SERVICES[@]} == 0)) || step "services" provide_services
     step "python" provide_python
+    step "browser" provide_browser
 }

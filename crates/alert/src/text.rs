@@ -37,7 +37,7 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 /// Where people can look at dead letters.
 pub(crate) fn link(alert: &Alert) -> Option<String> {
     let base = alert.dashboard_url.as_deref()?;
-    Some(format!("{}/dead", base.trim_end_matches('/')))
+    Some(format!("{}/admin/dead-letters", base.trim_end_matches('/')))
 }
 
 #[cfg(test)]

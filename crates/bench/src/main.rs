@@ -9,6 +9,7 @@ mod deliver;
 mod lateness;
 mod messages;
 mod messages_chaos;
+mod pages;
 mod processor;
 mod retry_message;
 mod rig;
@@ -56,6 +57,8 @@ enum Command {
     /// Failed messages of other services while processes and servers crash all the time: nothing
     /// may be lost, nothing may be put back twice in silence
     MessagesChaos(Box<messages_chaos::Options>),
+    /// How long every page takes to answer beside millions of emails in PostgreSQL
+    Pages(pages::Options),
 }
 
 #[tokio::main]
@@ -69,6 +72,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let report = match arguments.command {
         Command::Deliver(load) => deliver::run(&binary, &load).await?,
         Command::Lateness(load) => lateness::run(&binary, &load).await?,
+        Command::Pages(options) => pages::run(&binary, &options).await?,
         Command::Cluster(options) => {
             let report = cluster::run(&binary, &options).await?;
             let text = if json { report.json() } else { report.table() };

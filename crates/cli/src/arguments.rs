@@ -1,13 +1,18 @@
 //! The command line.
 
+mod template;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use posthaste_core::admin::Role as AdminRole;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Resolution;
 use posthaste_core::message::{MessageId, MessageStatus};
 use posthaste_core::status::Status;
+
+pub(crate) use self::template::{PolicyCommand, PushArguments, TemplatesCommand};
 
 /// Takes emails, keeps them safe, and delivers each once.
 ///
@@ -57,12 +62,17 @@ pub(crate) enum Command {
     /// See and treat failed messages of other services
     #[command(subcommand)]
     Messages(MessagesCommand),
+    /// See, save and try out templates
+    #[command(subcommand)]
+    Templates(TemplatesCommand),
+    /// See when retry policies try
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Who did what
-    Audit {
-        /// At most this many entries
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
-    },
+    Audit(AuditArguments),
+    /// Make, list and remove people who may use the dashboard
+    #[command(subcommand)]
+    Admin(AdminCommand),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(KeysCommand),
@@ -120,12 +130,15 @@ pub(crate) struct DoctorArguments {
     /// The stage at which the reply came: banner, ehlo, auth, mail, rcpt, data, dot
     #[arg(long, default_value = "rcpt", value_name = "STAGE")]
     pub(crate) stage: String,
+    /// Send a test alert to every channel that is told of dead emails
+    #[arg(long)]
+    pub(crate) alert: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SendArguments {
-    /// The sender
-    #[arg(long)]
+    /// The sender; may be left out if the template has one
+    #[arg(long, default_value = "")]
     pub(crate) from: String,
     /// A recipient; may be given several times
     #[arg(long, required = true)]
@@ -145,6 +158,12 @@ pub(crate) struct SendArguments {
     /// The HTML body
     #[arg(long)]
     pub(crate) html: Option<String>,
+    /// A template to make it from
+    #[arg(long)]
+    pub(crate) template: Option<String>,
+    /// A variable of the template, as in name=Ann or order={"number":7}
+    #[arg(long = "var", value_name = "NAME=VALUE")]
+    pub(crate) variables: Vec<String>,
     /// A file to attach
     #[arg(long, value_name = "FILE")]
     pub(crate) attach: Vec<PathBuf>,
@@ -296,6 +315,57 @@ pub(crate) enum MessagesCommand {
     Discard {
         #[arg(required = true)]
         ids: Vec<MessageId>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArguments {
+    /// Only by this actor, for example admin:ann, key:1f2e3d4c or cli:root
+    #[arg(long)]
+    pub(crate) actor: Option<String>,
+    /// Only of this kind, for example retry
+    #[arg(long)]
+    pub(crate) action: Option<String>,
+    /// Only about this email, message, key, template, operation or admin
+    #[arg(long)]
+    pub(crate) subject: Option<String>,
+    /// At most this many entries
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Only those after this one: the number that the page before ended with
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) after: Option<i64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AdminCommand {
+    /// Make an admin; the password is asked for, or read from standard input
+    Create {
+        /// The name to log in with
+        name: String,
+        /// viewer (sees everything) or operator (does everything)
+        #[arg(long, default_value = "operator")]
+        role: AdminRole,
+        /// Read the password from the first line of this file
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+    /// List admins
+    List,
+    /// Remove an admin, who is logged out at once
+    Remove { name: String },
+    /// Give an admin another role, which counts at once
+    Role {
+        name: String,
+        /// viewer or operator
+        role: AdminRole,
+    },
+    /// Give an admin another password and end their sessions
+    Password {
+        name: String,
+        /// Read the password from the first line of this file
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
     },
 }
 

@@ -7,6 +7,7 @@ mod data_dir;
 mod exit;
 mod logging;
 mod output;
+mod password;
 mod view;
 mod wiring;
 

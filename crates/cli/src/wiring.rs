@@ -13,7 +13,7 @@ use posthaste_core::port::{
 use posthaste_engine::metrics::Source;
 use posthaste_engine::runtime::EngineParts;
 use posthaste_engine::{
-    Access, EngineConfig, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Roles,
+    Access, Admins, EngineConfig, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Roles,
 };
 use posthaste_store::{PostgresStore, SqliteOptions, SqliteStore};
 use posthaste_transport::{CaptureTransport, SmtpTransport, Timeouts};
@@ -240,6 +240,8 @@ pub(crate) struct Desk {
     pub(crate) messages: MessageDesk,
     /// Who may do what.
     pub(crate) access: Access,
+    /// Who may use the dashboard.
+    pub(crate) admins: Admins,
     /// Who is at the terminal.
     pub(crate) actor: Actor,
 }
@@ -283,7 +285,8 @@ async fn desk(global: &Global, opener: Opener) -> anyhow::Result<Desk> {
         Source::Cli,
     ));
     let messages = MessageDesk::new(Arc::clone(&store), nobody);
-    let access = Access::new(store);
+    let access = Access::new(Arc::clone(&store));
+    let admins = Admins::new(store, settings.admin.session.0);
     let user = ["USER", "LOGNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok());
@@ -296,6 +299,7 @@ async fn desk(global: &Global, opener: Opener) -> anyhow::Result<Desk> {
         intake,
         messages,
         access,
+        admins,
         actor,
     })
 }

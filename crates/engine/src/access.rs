@@ -188,6 +188,11 @@ impl Access {
         Ok(there)
     }
 
+    /// Someone has proved who they are: from now on everyone must, whatever is removed.
+    pub fn credentials_were_used(&self) {
+        self.has_credentials.store(true, Ordering::Relaxed);
+    }
+
     /// All keys, oldest first.
     pub async fn keys(&self) -> StoreResult<Vec<ApiKey>> {
         self.store.keys().await

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste_core::alert::Alert;
+use posthaste_core::duration::HumanDuration;
 use posthaste_core::port::{AlertChannel, Digest, SharedStore, StoreError, StoreResult, Told};
 use posthaste_core::status::Status;
 use tokio_util::sync::CancellationToken;
@@ -20,8 +21,6 @@ use crate::service::{Report, Service};
 const BATCH: usize = 5000;
 /// How often to look for deaths, and for something to tell.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A channel that does not answer within this time has failed.
-const DEADLINE: Duration = Duration::from_secs(15);
 /// For so long others leave alone what this one is about to tell.
 const LEASE: Duration = Duration::from_secs(60);
 /// After a failure, the next try comes after this time, then after twice as long each time.
@@ -37,6 +36,8 @@ pub struct AlertConfig {
     pub every: Duration,
     /// The longest time to be quiet. Without deaths for as long, it begins anew.
     pub longest: Duration,
+    /// A channel that does not answer within this time has failed.
+    pub deadline: Duration,
     /// Which service speaks.
     pub service: String,
     /// Where people can look, if that is known.
@@ -49,6 +50,7 @@ impl Default for AlertConfig {
             gather: Duration::from_secs(5),
             every: Duration::from_secs(60),
             longest: Duration::from_secs(900),
+            deadline: Duration::from_secs(15),
             service: "posthaste".into(),
             dashboard_url: None,
         }
@@ -195,7 +197,10 @@ impl Service for Teller {
 
     async fn run_once(&self) -> Result<Report, StoreError> {
         let AlertConfig {
-            gather, longest, ..
+            gather,
+            longest,
+            deadline,
+            ..
         } = self.config;
         let channel = self.channel.name();
         let taken = self.store.take_digest(channel, gather, longest, LEASE);
@@ -206,12 +211,10 @@ impl Service for Teller {
         let told = tokio::select! {
             biased;
             () = self.shutdown.cancelled() => return Ok(Report::default()),
-            told = tokio::time::timeout(DEADLINE, self.channel.tell(&alert)) => told,
+            told = tokio::time::timeout(deadline, self.channel.tell(&alert)) => told,
         };
-        let told = told.unwrap_or_else(|_| {
-            let seconds = DEADLINE.as_secs();
-            Err(format!("no answer within {seconds} s"))
-        });
+        let told =
+            told.unwrap_or_else(|_| Err(format!("no answer within {}", HumanDuration(deadline))));
         let outcome = self.outcome(&digest, &alert, told);
         self.store.settle_digest(channel, &digest, outcome).await?;
         Ok(Report {

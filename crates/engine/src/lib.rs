@@ -7,6 +7,7 @@ pub mod access;
 pub mod admin;
 pub mod alerter;
 pub mod announcer;
+pub mod bulk;
 pub mod intake;
 pub mod messages;
 pub mod metrics;

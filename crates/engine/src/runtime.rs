@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::alerter::{AlertConfig, Gatherer, Teller};
 use crate::announcer::Announcer;
+use crate::bulk::Bulk;
 use crate::messages::{MessageConfig, MessageDesk, MessageLane, MessageMetrics};
 use crate::metrics::Source;
 use crate::pruner::Pruner;
@@ -143,6 +144,7 @@ impl Engine {
         } = parts;
         let scheduler_wake = Arc::new(Notify::new());
         let republisher_wake = Arc::new(Notify::new());
+        let bulk_wake = Arc::new(Notify::new());
         let roles = config.roles;
         // Tickets that only this process can see are of use only if it sends: then it schedules,
         // too.
@@ -168,6 +170,7 @@ impl Engine {
             Arc::clone(&policies),
             Arc::clone(&scheduler_wake),
         )
+        .waking(Arc::clone(&bulk_wake))
         .alerting(&alert_channels);
         let engine = Self {
             templates: Arc::clone(intake.templates()),
@@ -198,7 +201,7 @@ impl Engine {
             );
             engine.spawn(scheduler, Arc::clone(&scheduler_wake));
         }
-        let wakes = [Arc::clone(&scheduler_wake), Arc::clone(&republisher_wake)];
+        let wakes = [&scheduler_wake, &republisher_wake, &bulk_wake].map(Arc::clone);
         engine.watch(Arc::clone(&store), wakes);
         if let Some(broker) = engine.message_broker.clone() {
             let lane = MessageLane {
@@ -223,6 +226,8 @@ impl Engine {
             engine.spawn(rescuer, Arc::new(Notify::new()));
             engine.spawn(announcer, Arc::new(Notify::new()));
             engine.spawn(pruner, Arc::new(Notify::new()));
+            let bulk = Bulk::new(Arc::clone(&store), Arc::clone(&scheduler_wake));
+            engine.spawn(bulk, bulk_wake);
             engine.alert(&store, alert_channels, &config.alerts);
         }
         if roles.sender {
@@ -278,7 +283,7 @@ impl Engine {
     }
 
     /// Wakes whoever looks for what is due when another process changed something.
-    fn watch(&self, store: SharedStore, wakes: [Arc<Notify>; 2]) {
+    fn watch(&self, store: SharedStore, wakes: [Arc<Notify>; 3]) {
         let shutdown = self.shutdown.clone();
         self.tasks.spawn(async move {
             loop {

@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use posthaste_core::email::EmailId;
 use posthaste_core::message::MessageId;
+use posthaste_core::operation::OperationId;
 
 use crate::problem::Problem;
 
@@ -24,6 +25,12 @@ impl Identity for EmailId {
 impl Identity for MessageId {
     fn not_found() -> Problem {
         Problem::no_such_message()
+    }
+}
+
+impl Identity for OperationId {
+    fn not_found() -> Problem {
+        Problem::no_such_operation()
     }
 }
 

@@ -217,6 +217,11 @@ impl Problem {
         Self::new(Kind::NotFound, "There is no message with this id.")
     }
 
+    /// There is no operation of this id, or it is another owner's: the answer is the same.
+    pub(crate) fn no_such_operation() -> Self {
+        Self::new(Kind::NotFound, "There is no operation with this id.")
+    }
+
     /// The status code.
     pub(crate) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)

@@ -182,11 +182,12 @@ impl Parameters {
 }
 
 /// The form in which addresses are compared, if it is one.
-fn address_of(text: &str) -> String {
+pub(crate) fn address_of(text: &str) -> String {
     Mailbox::parse(text).map_or_else(|_| text.to_owned(), |mailbox| mailbox.address.folded())
 }
 
-fn time_of(text: &str) -> Result<Timestamp, String> {
+/// A moment, or what is wrong with it.
+pub(crate) fn time_of(text: &str) -> Result<Timestamp, String> {
     // A `+` in an address stands for a blank; there is none in a time.
     Timestamp::from_str(&text.replace(' ', "+"))
         .map_err(|_| "is not a time as of RFC 3339; write it as in 2026-11-15T18:30:00Z".to_owned())

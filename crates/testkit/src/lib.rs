@@ -12,6 +12,7 @@ mod decision;
 mod email;
 mod proxy;
 mod queues;
+mod receiver;
 
 pub mod broker_conformance;
 pub mod process;
@@ -28,3 +29,4 @@ pub use decision::{
 pub use email::{EmailBuilder, an_email};
 pub use proxy::Proxy;
 pub use queues::{Message, Queues};
+pub use receiver::{Received, Receiver};

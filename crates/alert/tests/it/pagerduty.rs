@@ -6,16 +6,16 @@ use posthaste_core::alert::Alert;
 use posthaste_core::port::AlertChannel as _;
 use serde_json::Value;
 
-use crate::receiver::{Receiver, alert, flood, group};
+use crate::receiver::{PATH, alert, answering, flood, group, only};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 const TAKEN: &str = r#"{"status":"success","message":"Event processed","dedup_key":"x"}"#;
 
 async fn told(alert: &Alert) -> Value {
-    let receiver = Receiver::answering(202, &[], TAKEN).await;
-    let pagerduty = PagerDuty::new(&receiver.url, KEY).unwrap();
+    let receiver = answering(202, &[], TAKEN).await;
+    let pagerduty = PagerDuty::new(&receiver.url(PATH), KEY).unwrap();
     pagerduty.tell(alert).await.unwrap();
-    let received = receiver.only();
+    let received = only(&receiver);
     assert!(received.body.len() <= 512 * 1024);
     let event = received.json();
     check(&event);
@@ -132,8 +132,8 @@ async fn a_flood_of_reasons_stays_within_pagerdutys_limits() {
 #[tokio::test]
 async fn a_wrong_key_is_explained_and_never_shown() {
     let answer = format!(r#"{{"status":"invalid event","errors":["routing_key {KEY} unknown"]}}"#);
-    let receiver = Receiver::answering(400, &[], &answer).await;
-    let pagerduty = PagerDuty::new(&receiver.url, KEY).unwrap();
+    let receiver = answering(400, &[], &answer).await;
+    let pagerduty = PagerDuty::new(&receiver.url(PATH), KEY).unwrap();
     let error = pagerduty
         .tell(&alert(vec![group("550 no", 1)]))
         .await
@@ -142,6 +142,6 @@ async fn a_wrong_key_is_explained_and_never_shown() {
     assert!(!error.contains(KEY), "{error}");
     assert!(!format!("{pagerduty:?}").contains(KEY));
     for key in ["", "short", &KEY[1..]] {
-        assert!(PagerDuty::new(&receiver.url, key).is_err());
+        assert!(PagerDuty::new(&receiver.url(PATH), key).is_err());
     }
 }

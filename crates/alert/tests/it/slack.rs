@@ -5,13 +5,13 @@ use posthaste_core::alert::Alert;
 use posthaste_core::port::AlertChannel as _;
 use serde_json::Value;
 
-use crate::receiver::{Receiver, alert, flood, group};
+use crate::receiver::{PATH, alert, answering, flood, group, only};
 
 async fn told(alert: &Alert) -> Value {
-    let receiver = Receiver::answering(200, &[], "ok").await;
-    let slack = Slack::new(&receiver.url).unwrap();
+    let receiver = answering(200, &[], "ok").await;
+    let slack = Slack::new(&receiver.url(PATH)).unwrap();
     slack.tell(alert).await.unwrap();
-    let message = receiver.only().json();
+    let message = only(&receiver).json();
     check(&message);
     message
 }
@@ -76,7 +76,7 @@ async fn slack_is_told_how_many_died_of_what() {
     assert!(all.contains("*1 email* ·"), "{all}");
     assert!(all.contains("550 5.1.1 &lt;address&gt; no such user"));
     assert!(all.contains("In the dead letter queue now: 12345"));
-    assert!(all.contains("<https://mail.example.org/dead"));
+    assert!(all.contains("<https://mail.example.org/admin/dead-letters"));
     assert!(!all.contains("ann@"), "no recipient leaves the house");
 }
 
@@ -106,8 +106,8 @@ async fn a_test_alert_says_so() {
 
 #[tokio::test]
 async fn a_webhook_that_was_removed_is_explained() {
-    let receiver = Receiver::answering(404, &[], "no_service").await;
-    let slack = Slack::new(&receiver.url).unwrap();
+    let receiver = answering(404, &[], "no_service").await;
+    let slack = Slack::new(&receiver.url(PATH)).unwrap();
     let error = slack
         .tell(&alert(vec![group("550 no", 1)]))
         .await

@@ -3,7 +3,7 @@
 use posthaste_alert::Slack;
 use posthaste_core::port::AlertChannel as _;
 
-use crate::receiver::{Receiver, alert, group};
+use crate::receiver::{PATH, alert, answering, group};
 
 async fn error_of(url: &str) -> String {
     let slack = Slack::new(url).unwrap();
@@ -16,18 +16,18 @@ async fn error_of(url: &str) -> String {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let elsewhere = Receiver::answering(200, &[], "ok").await;
-    let receiver = Receiver::answering(307, &[("location", &elsewhere.url)], "").await;
-    let error = error_of(&receiver.url).await;
+    let elsewhere = answering(200, &[], "ok").await;
+    let receiver = answering(307, &[("location", &elsewhere.url(PATH))], "").await;
+    let error = error_of(&receiver.url(PATH)).await;
     assert!(error.contains("redirects are not followed"), "{error}");
-    assert_eq!(elsewhere.count(), 0);
+    assert_eq!(elsewhere.received(PATH).len(), 0);
 }
 
 #[tokio::test]
 async fn a_channel_in_trouble_is_tried_again() {
     for status in [429, 500, 503] {
-        let receiver = Receiver::answering(status, &[], &"<html> ".repeat(9_999)).await;
-        let error = error_of(&receiver.url).await;
+        let receiver = answering(status, &[], &"<html> ".repeat(9_999)).await;
+        let error = error_of(&receiver.url(PATH)).await;
         assert!(error.contains("tried again by itself"), "{error}");
         assert!(error.chars().count() < 400, "{error}");
     }

@@ -7,10 +7,11 @@ use posthaste_alert::Webhook;
 use posthaste_core::Timestamp;
 use posthaste_core::alert::Alert;
 use posthaste_core::port::AlertChannel as _;
+use posthaste_testkit::Received;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::receiver::{Received, Receiver, alert, flood, group};
+use crate::receiver::{PATH, alert, answering, flood, group, only};
 
 const KEY: [u8; 32] = [7; 32];
 
@@ -19,10 +20,10 @@ fn secret() -> String {
 }
 
 async fn told(alert: &Alert) -> Value {
-    let receiver = Receiver::answering(204, &[], "").await;
-    let webhook = Webhook::new(&receiver.url, &secret()).unwrap();
+    let receiver = answering(204, &[], "").await;
+    let webhook = Webhook::new(&receiver.url(PATH), &secret()).unwrap();
     webhook.tell(alert).await.unwrap();
-    let received = receiver.only();
+    let received = only(&receiver);
     check(&received, alert);
     received.json()
 }
@@ -80,7 +81,7 @@ async fn a_receiver_is_told_how_many_died_of_what() {
     assert_eq!(data["count"], 10_000);
     assert_eq!(data["groups"][0]["count"], 9_999);
     assert_eq!(data["groups"][0]["reason"], "HardBounce");
-    assert_eq!(data["url"], "https://mail.example.org/dead");
+    assert_eq!(data["url"], "https://mail.example.org/admin/dead-letters");
     assert!(!message.to_string().contains("ann@"));
 }
 
@@ -107,8 +108,8 @@ async fn a_secret_has_the_form_of_the_standard() {
 
 #[tokio::test]
 async fn a_receiver_that_does_not_know_the_secret_is_explained() {
-    let receiver = Receiver::answering(401, &[], "").await;
-    let webhook = Webhook::new(&receiver.url, &secret()).unwrap();
+    let receiver = answering(401, &[], "").await;
+    let webhook = Webhook::new(&receiver.url(PATH), &secret()).unwrap();
     let told = webhook.tell(&alert(vec![group("550 no", 1)])).await;
     assert!(
         told.unwrap_err()

@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use crate::arguments::{ConfigCommand, Global};
-use crate::config::without_password;
+use crate::config::{hide_secrets, without_password};
 use crate::exit::Exit;
 use crate::{output, wiring};
 
@@ -18,6 +18,7 @@ pub(crate) fn run(global: &Global, command: &ConfigCommand) -> anyhow::Result<Ex
             output::line(&format!("The configuration is valid (from {from})."));
         }
         ConfigCommand::Show => {
+            hide_secrets(&mut loaded.table);
             redact(&mut loaded.table);
             if global.json {
                 output::json(&loaded.table);

@@ -2,6 +2,7 @@
 
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::classification::Classifier;
+use posthaste_core::port::ChannelState;
 use posthaste_core::reply::Reply;
 use posthaste_core::status::Outcome;
 use serde_json::json;
@@ -65,11 +66,42 @@ pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow:
             )),
         },
     );
+    let states = store.alert_channels().await?;
+    for channel in settings.alert_channels()? {
+        let state = states.iter().find(|state| state.name == channel.name());
+        let result = if arguments.alert {
+            let id = format!("test-{}", posthaste_core::email::EmailId::generate());
+            let alert = settings.alert_config().test_alert(id, store.now());
+            let told = channel.tell(&alert).await;
+            told.map(|()| "a test alert was taken".to_owned())
+        } else {
+            alert_state(state)
+        };
+        tell(&format!("alerts: {}", channel.name()), result);
+    }
     match wiring::build_transport(&settings, &store) {
         Ok(transport) => tell(transport.name(), transport.check().await),
         Err(error) => tell("smtp", Err(format!("{error:#}"))),
     }
     Ok(if healthy { Exit::Ok } else { Exit::Failure })
+}
+
+/// How a channel does, as far as that is known without telling it something.
+fn alert_state(state: Option<&ChannelState>) -> Result<String, String> {
+    let hint = "`posthaste doctor --alert` sends a test alert";
+    match state {
+        Some(state) if state.failures > 0 => Err(format!(
+            "{} tries in a row failed, {} deaths wait to be told: {}",
+            state.failures,
+            state.waiting,
+            state.last_error.as_deref().unwrap_or("for no known reason"),
+        )),
+        Some(ChannelState {
+            last_told_at: Some(at),
+            ..
+        }) => Ok(format!("last alert at {at:.0}; {hint}")),
+        _ => Ok(format!("no alert yet; {hint}")),
+    }
 }
 
 fn classify(

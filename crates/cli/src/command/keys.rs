@@ -38,7 +38,7 @@ pub(crate) async fn run(global: &Global, command: KeysCommand) -> anyhow::Result
                 output::line(&secret);
                 output::error(&format!(
                     "This is key {} of {} ({}). It is shown only now: keep it safe. From now on requests need \
-                     `Authorization: Bearer …`, and the dev inbox does not open in a browser.",
+                     `Authorization: Bearer …`, and the dashboard a login: `posthaste admin create NAME`.",
                     key.id,
                     key.owner,
                     key.scopes.join(", ")

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod admin;
 mod audit;
 mod completions;
 mod config;
@@ -9,9 +10,11 @@ mod emails;
 mod keys;
 mod messages;
 mod migrate;
+mod policy;
 mod send;
 mod serve;
 mod sink;
+mod templates;
 mod verify;
 
 use crate::arguments::{Arguments, Command, ServeArguments};
@@ -29,7 +32,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Emails(command) => emails::run(&global, command).await,
         Command::Dead(command) => dead::run(&global, command).await,
         Command::Messages(command) => messages::run(&global, command).await,
-        Command::Audit { limit } => audit::run(&global, limit).await,
+        Command::Templates(command) => templates::run(&global, command).await,
+        Command::Policy(command) => policy::run(&global, command),
+        Command::Audit(arguments) => audit::run(&global, arguments).await,
+        Command::Admin(command) => admin::run(&global, command).await,
         Command::Keys(command) => keys::run(&global, command).await,
         Command::Sink(arguments) => sink::run(&global, arguments).await,
         Command::Verify { ledger } => verify::run(&global, ledger.as_deref()).await,

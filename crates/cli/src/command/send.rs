@@ -10,6 +10,7 @@ use posthaste_engine::intake::{
 };
 use serde_json::json;
 
+use super::templates;
 use crate::arguments::{Global, SendArguments};
 use crate::exit::{Exit, UsageError};
 use crate::{output, wiring};
@@ -27,11 +28,7 @@ pub(crate) async fn run(global: &Global, arguments: SendArguments) -> anyhow::Re
         Ok(Taken::Accepted { id, .. }) => (id, "pending", false),
         Ok(Taken::Replayed { id, status, .. }) => (id, status.as_str(), true),
         Err(Refused::Invalid(errors)) => {
-            let all: Vec<_> = errors
-                .iter()
-                .map(|error| format!("{} {}", error.field, error.message))
-                .collect();
-            return Err(UsageError(all.join("\n           ")).into());
+            return Err(UsageError(templates::in_lines(&errors)).into());
         }
         Err(Refused::Store(error)) => return Err(error.into()),
         Err(refused) => return Err(UsageError(refused.to_string()).into()),
@@ -68,6 +65,7 @@ fn request_of(arguments: SendArguments) -> anyhow::Result<EmailRequest> {
         .iter()
         .map(|path| attachment_of(path))
         .collect::<anyhow::Result<_>>()?;
+    let variables = templates::given(&arguments.variables)?;
     Ok(EmailRequest {
         message_key: arguments.key,
         from: arguments.from,
@@ -77,6 +75,8 @@ fn request_of(arguments: SendArguments) -> anyhow::Result<EmailRequest> {
         subject: arguments.subject,
         text,
         html: arguments.html,
+        template: arguments.template,
+        variables: variables.into_iter().collect(),
         attachments,
         send_at: arguments.send_at,
         retry_policy: arguments.policy.map(PolicyRequest::Named),

@@ -321,18 +321,21 @@ fn typed(place: &str, text: &str, default: Option<&Value>) -> Result<Value, Conf
 }
 
 fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
-    let (section, key) = path.split_once('.')?;
-    table.get(section)?.as_table()?.get(key)
+    match path.split_once('.') {
+        None => table.get(path),
+        Some((section, rest)) => lookup(table.get(section)?.as_table()?, rest),
+    }
 }
 
 fn paths(table: &Table) -> Vec<String> {
-    table
-        .iter()
-        .flat_map(|(section, value)| {
-            let keys = value.as_table().into_iter().flat_map(Table::keys);
-            keys.map(move |key| format!("{section}.{key}"))
-        })
-        .collect()
+    let of = |(key, value): (&String, &Value)| match value {
+        Value::Table(section) => paths(section)
+            .into_iter()
+            .map(|inner| format!("{key}.{inner}"))
+            .collect(),
+        _ => vec![key.clone()],
+    };
+    table.iter().flat_map(of).collect()
 }
 
 fn set(table: &mut Table, path: &str, value: Value, place: &str) -> Result<(), ConfigError> {
@@ -434,6 +437,50 @@ mod tests {
         std::fs::write(&file, "smtp://u:p@mail.example.org\n").unwrap();
         let loaded = load_with("", &[("SMTP_URL_FILE", file.to_str().unwrap())]).unwrap();
         assert_eq!(loaded.settings.smtp.url, "smtp://u:p@mail.example.org");
+    }
+
+    #[test]
+    fn alert_channels_are_read_and_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key");
+        std::fs::write(&key, "0123456789abcdef0123456789abcdef\n").unwrap();
+        let environment = [
+            (
+                "POSTHASTE_ALERTS__SLACK__URL",
+                "https://hooks.slack.com/services/T/B/x",
+            ),
+            (
+                "POSTHASTE_ALERTS__PAGERDUTY__ROUTING_KEY_FILE",
+                key.to_str().unwrap(),
+            ),
+        ];
+        let mut loaded = load_with("[retention]\ncontent = \"90d\"\n", &environment).unwrap();
+        let channels = loaded.settings.alert_channels().unwrap();
+        let names: Vec<_> = channels.iter().map(|channel| channel.name()).collect();
+        assert_eq!(names, ["slack", "pagerduty"]);
+        let retention = loaded.settings.retention();
+        assert_eq!(retention.attempts, None);
+        assert_eq!(retention.content.unwrap().as_secs(), 90 * 86_400);
+        super::super::hide_secrets(&mut loaded.table);
+        for shown in [
+            format!("{:?}", loaded.settings),
+            loaded.table["alerts"].to_string(),
+        ] {
+            assert!(!shown.contains("/T/B") && !shown.contains("cdef"), "{shown}");
+        }
+        for (option, bad, place) in [
+            ("SLACK__URL", "hooks.slack.com", "alerts.slack.url"),
+            ("PAGERDUTY__ROUTING_KEY", "x", "alerts.pagerduty.routing_key"),
+            ("WEBHOOK__URL", "https://a.example", "alerts.webhook.secret"),
+            ("EVERY", "1h", "alerts.longest"),
+            ("EVERY", "10ms", "alerts.every"),
+            ("DASHBOARD_URL", "mail.example.org", "alerts.dashboard_url"),
+            ("SLACK__URI", "x", "slack.url"),
+        ] {
+            let variable = format!("POSTHASTE_ALERTS__{option}");
+            let error = load_with("", &[(&variable, bad)]).unwrap_err().to_string();
+            assert!(error.contains(place), "{error}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `config.default.toml` is the reference: it lists every key, so that an unknown one can be told
 //! from a known one, and gives each environment variable its type.
 
+mod alerts;
 mod load;
 mod messages;
 mod nearest;
@@ -10,6 +11,7 @@ mod settings;
 mod url;
 mod well_known;
 
+pub(crate) use alerts::hide_secrets;
 pub(crate) use load::{ConfigError, Loaded, Overrides, load};
 pub(crate) use settings::{CAPTURE, Database, LogFormat, Settings};
 pub(crate) use url::without_password;

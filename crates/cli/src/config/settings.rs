@@ -13,10 +13,11 @@ use posthaste_core::retry_policy::{Backoff, OnUnknown, RetryPolicy};
 use posthaste_engine::Policies;
 use posthaste_store::PostgresOptions;
 use posthaste_transport::SmtpConfig;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::alerts::Alerts;
 use super::load::ConfigError;
 use super::messages::{MESSAGE_POLICY, Messages};
 use super::url::{credentials_are_encoded, without_password};
@@ -41,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) policy: BTreeMap<String, RetryPolicy>,
     pub(crate) classification: Classification,
     pub(crate) retention: RetentionSettings,
+    pub(crate) alerts: Alerts,
     pub(crate) shutdown: Shutdown,
     pub(crate) log: Log,
     pub(crate) trace: Trace,
@@ -176,7 +178,22 @@ pub(crate) struct RetentionSettings {
     pub(crate) dead: HumanDuration,
     pub(crate) captures: HumanDuration,
     pub(crate) audit: HumanDuration,
+    #[serde(deserialize_with = "duration_or_empty")]
+    pub(crate) attempts: Option<HumanDuration>,
+    #[serde(deserialize_with = "duration_or_empty")]
+    pub(crate) content: Option<HumanDuration>,
     pub(crate) messages: HumanDuration,
+}
+
+/// A duration; an empty text is none.
+fn duration_or_empty<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<HumanDuration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -297,13 +314,15 @@ impl Settings {
             dead,
             captures,
             audit,
+            attempts,
+            content,
             ..
         } = self.retention;
         Retention {
             sent: sent.0,
             dead: dead.0,
-            attempts: None,
-            content: None,
+            attempts: attempts.map(|kept| kept.0),
+            content: content.map(|kept| kept.0),
             captures: captures.0,
             audit: audit.0,
         }
@@ -373,6 +392,8 @@ impl Settings {
         self.smtp_config()?;
         self.log.filter()?;
         self.trace.check()?;
+        self.alerts.check()?;
+        self.alert_channels()?;
         credentials_are_encoded("store.url (DATABASE_URL)", &self.store.url)?;
         credentials_are_encoded("broker.url (RABBITMQ_URL)", &self.broker.url)?;
         if let Database::Postgres(url) = self.database()? {

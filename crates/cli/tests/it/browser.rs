@@ -218,6 +218,16 @@ impl Browser {
         field.send_keys(text).await.unwrap();
     }
 
+    /// Presses a key, wherever the focus is.
+    pub(crate) async fn press_key(&self, key: &str) {
+        use fantoccini::actions::{InputSource as _, KeyAction, KeyActions};
+        let value = key.chars().next().unwrap();
+        let keys = KeyActions::new("keyboard".to_owned())
+            .then(KeyAction::Down { value })
+            .then(KeyAction::Up { value });
+        self.client.perform_actions(keys).await.unwrap();
+    }
+
     /// Keeps a picture of the page, as long as it is.
     pub(crate) async fn picture(&self, name: &str) {
         let height = self

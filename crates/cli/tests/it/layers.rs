@@ -21,6 +21,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ),
         ("posthaste-sink", BTreeSet::new()),
         ("posthaste-trace", BTreeSet::from([core])),
+        ("posthaste-alert", BTreeSet::from([core])),
         (
             "posthaste-cli",
             BTreeSet::from([
@@ -32,6 +33,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
                 "posthaste-server",
                 "posthaste-sink",
                 "posthaste-trace",
+                "posthaste-alert",
                 "posthaste",
             ]),
         ),

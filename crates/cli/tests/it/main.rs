@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod admins;
 mod backend;
 mod bad_input;
 mod broker_outage;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod alerting;
+mod bulk;
 mod lost_worker;
 mod message;
 mod message_lane;

@@ -20,7 +20,7 @@ use posthaste_core::port::{
 use posthaste_core::retry_policy::RetryPolicy;
 use posthaste_engine::runtime::EngineParts;
 use posthaste_engine::{
-    Engine, EngineConfig, MessageConfig, MessageMetrics, Metrics, Policies, Roles,
+    AlertConfig, Engine, EngineConfig, MessageConfig, MessageMetrics, Metrics, Policies, Roles,
 };
 use posthaste_store::{SqliteOptions, SqliteStore};
 use posthaste_testkit::ManualClock;

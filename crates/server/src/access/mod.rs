@@ -99,6 +99,7 @@ impl Doorkeeper {
             && let Some(secret) = session::secret_of(&parts.headers)
             && let Some(caller) = self.logged_in(&secret).await?
         {
+            self.access.credentials_were_used();
             let by = Proof::Session(secret);
             return Ok(Recognised { caller, by });
         }

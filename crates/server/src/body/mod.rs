@@ -6,6 +6,7 @@ mod dead_group;
 mod email;
 mod message;
 mod new_email;
+mod operation;
 mod outbox;
 mod page;
 mod properties;
@@ -22,6 +23,9 @@ pub(crate) use self::email::EmailBody;
 pub use self::email::EmailDetail;
 pub use self::message::{MessageBody, MessageDetail};
 pub(crate) use self::new_email::{AcceptedBody, BatchAnswer, BatchBody, BatchEntry, NewEmailBody};
+pub(crate) use self::operation::{
+    DryRun, NewOperationBody, OperationBody, OperationPage, check_rate,
+};
 pub(crate) use self::outbox::{DashboardBody, OUTBOX_STATUSES, OutboxEntryBody};
 pub(crate) use self::page::{EmailPage, MessagePage};
 pub(crate) use self::statistics::{StatisticsBody, messages_by_status, seconds_since, success_rate};

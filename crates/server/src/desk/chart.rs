@@ -27,7 +27,7 @@ pub(super) fn last_day(steps: &[HistoryStep]) -> Markup {
                 h2 id="chart-title" { "The last 24 hours" }
                 div data-live="legend" { (legend(sums)) }
             }
-            div class="scroll" data-live="chart" { (picture(steps)) }
+            div class="scroll newest-first" data-live="chart" { (picture(steps)) }
             details {
                 summary { "The numbers as a table" }
                 (table(steps))

@@ -121,7 +121,7 @@ pub(super) fn table(app: &App, emails: &[EmailRecord]) -> Markup {
             caption class="hidden" { "Emails, newest first" }
             thead {
                 tr {
-                    @for name in ["Status", "Recipient", "Subject", "Template", "Next attempt", "Last error", "Accepted"] {
+                    @for name in ["Status", "Email", "Next attempt", "Last error", "Accepted"] {
                         th scope="col" { (name) }
                     }
                 }
@@ -136,11 +136,7 @@ fn row(app: &App, email: &EmailRecord, now: Timestamp) -> Markup {
     html! {
         tr data-key=(key) {
             td data-live={ "status-" (key) } { (status(email, app.operator.max_attempts(email), now)) }
-            td data-label="To" { (recipients(email)) }
-            td class="subject" {
-                a href={ "/admin/emails/" (key) } { (subject_or(Some(&email.summary.subject))) }
-            }
-            td data-label="Template" { @if let Some(name) = &email.template { (name) } }
+            td { (heading(email)) }
             td data-label="Next attempt" data-live={ "next-" (key) } {
                 @if let Some(at) = next_attempt(email) { (moment(at, now)) }
             }
@@ -148,6 +144,21 @@ fn row(app: &App, email: &EmailRecord, now: Timestamp) -> Markup {
                 @if let Some(error) = &email.state.last_error { span class="clip small" { (error) } }
             }
             td data-label="Accepted" { (moment(email.created_at, now)) }
+        }
+    }
+}
+
+/// What it is, in two lines: its subject, and whom it goes to.
+pub(super) fn heading(email: &EmailRecord) -> Markup {
+    html! {
+        div class="subject" {
+            a href={ "/admin/emails/" (email.id) } { (subject_or(Some(&email.summary.subject))) }
+        }
+        div class="faint small" {
+            "to " (recipients(email))
+            @if let Some(name) = &email.template {
+                " · template " a href={ "/admin/templates/" (name) } { (name) }
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ mod emails;
 pub(crate) mod health;
 mod messages;
 pub(crate) mod metrics;
+mod operations;
 mod outbox;
 mod retry_policies;
 mod stats;
@@ -42,6 +43,11 @@ pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(dead_letters::retry))
         .routes(routes!(dead_letters::discard))
         .routes(routes!(dead_letters::restore))
+        .routes(routes!(operations::create, operations::list))
+        .routes(routes!(operations::show))
+        .routes(routes!(operations::pause))
+        .routes(routes!(operations::resume))
+        .routes(routes!(operations::cancel))
         .routes(routes!(messages::list))
         .routes(routes!(messages::show))
         .routes(routes!(messages::retry))

@@ -22,10 +22,7 @@ use crate::problem::Problem;
     responses((status = 200, description = "The policies", body = PolicyList), AccessProblems),
     security(("key" = ["read"]))
 )]
-pub(crate) async fn list(
-    State(app): State<Arc<App>>,
-    _caller: Allowed<Read>,
-) -> Json<PolicyList> {
+pub(crate) async fn list(State(app): State<Arc<App>>, _caller: Allowed<Read>) -> Json<PolicyList> {
     json::ok(PolicyList::of(app.intake.templates().policies()))
 }
 

@@ -147,8 +147,10 @@ pub(crate) async fn save(
 
 fn conflict(newest: u32) -> Problem {
     let detail = match newest {
-        0 => "There is no such template any more, or not yet. Save it with `based_on` 0 to make it."
-            .to_owned(),
+        0 => {
+            "There is no such template any more, or not yet. Save it with `based_on` 0 to make it."
+                .to_owned()
+        }
         newest => format!(
             "Someone else saved this template meanwhile: it is version {newest} now. Read it again, \
              and save with `based_on` {newest}."
@@ -272,10 +274,15 @@ fn agree_on_version(headers: &HeaderMap, based_on: &mut Option<u32>) -> Result<(
             .to_str()
             .ok()
             .and_then(|tag| tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok())
-            .ok_or_else(|| Problem::invalid("If-Match", "is not a version in quotes, as in \"3\""))?,
+            .ok_or_else(|| {
+                Problem::invalid("If-Match", "is not a version in quotes, as in \"3\"")
+            })?,
         (None, Some(tag)) if tag == "*" => 0,
         (_, Some(_)) => {
-            return Err(Problem::invalid("If-None-Match", "may only be * and stand alone"));
+            return Err(Problem::invalid(
+                "If-None-Match",
+                "may only be * and stand alone",
+            ));
         }
     };
     if based_on.is_some_and(|based_on| based_on != given) {

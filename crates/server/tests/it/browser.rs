@@ -18,6 +18,12 @@ pub(crate) fn root() -> Actor {
     }
 }
 
+/// Makes an admin.
+pub(crate) async fn an_admin(server: &Server, name: &str, role: Role) {
+    let created = server.admins.create(name, role, PASSWORD, &root()).await;
+    created.unwrap();
+}
+
 pub(crate) struct Browser<'a> {
     pub(crate) server: &'a Server,
     /// The cookie of the session, if logged in.
@@ -38,8 +44,7 @@ impl<'a> Browser<'a> {
 
     /// A browser in which a new admin of this role is logged in.
     pub(crate) async fn logged_in(server: &'a Server, name: &str, role: Role) -> Self {
-        let created = server.admins.create(name, role, PASSWORD, &root()).await;
-        created.unwrap();
+        an_admin(server, name, role).await;
         let mut browser = Self::of(server);
         let answer = browser.log_in(name, PASSWORD).await;
         assert_eq!(answer.status, 303, "{}", answer.text());

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::fixture::Server;
 
-const ROUTES: [(&str, &str); 23] = [
+const ROUTES: [(&str, &str); 29] = [
     ("post", "/v1/emails"),
     ("get", "/v1/emails"),
     ("post", "/v1/emails/batch"),
@@ -18,6 +18,12 @@ const ROUTES: [(&str, &str); 23] = [
     ("post", "/v1/dead-letters/{id}/retry"),
     ("post", "/v1/dead-letters/{id}/discard"),
     ("post", "/v1/dead-letters/{id}/restore"),
+    ("post", "/v1/operations"),
+    ("get", "/v1/operations"),
+    ("get", "/v1/operations/{id}"),
+    ("post", "/v1/operations/{id}/pause"),
+    ("post", "/v1/operations/{id}/resume"),
+    ("post", "/v1/operations/{id}/cancel"),
     ("get", "/v1/messages"),
     ("get", "/v1/messages/{id}"),
     ("post", "/v1/messages/{id}/retry"),

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use posthaste_core::admin::Role;
 
-use crate::browser::{Browser, PASSWORD, form, root};
+use crate::browser::{Browser, PASSWORD, an_admin, form, root};
 use crate::fixture::{SESSION, Server, local, with_key};
 
 #[tokio::test]
@@ -18,11 +18,7 @@ async fn before_there_is_a_key_or_an_admin_this_machine_needs_no_login() {
 #[tokio::test]
 async fn once_an_admin_exists_pages_and_the_api_need_proof() {
     let server = Server::start();
-    let ann = server
-        .admins
-        .create("ann", Role::Operator, PASSWORD, &root())
-        .await;
-    ann.unwrap();
+    an_admin(&server, "ann", Role::Operator).await;
     let stranger = Browser::of(&server);
     let answer = stranger.get("/admin/emails?status=dead&q=a%26b").await;
     assert_eq!(answer.status, 303);
@@ -51,10 +47,7 @@ async fn a_key_opens_pages_as_before_but_a_browser_without_one_is_told_how_to_lo
 #[tokio::test]
 async fn the_right_password_leads_to_the_page_that_was_asked_for() {
     let server = Server::start();
-    let created = server
-        .admins
-        .create("ann", Role::Operator, PASSWORD, &root());
-    created.await.unwrap();
+    an_admin(&server, "ann", Role::Operator).await;
     let browser = Browser::of(&server);
     let page = browser.get("/admin/login?next=/admin/audit").await;
     assert_eq!(page.status, 200);
@@ -83,10 +76,7 @@ async fn the_right_password_leads_to_the_page_that_was_asked_for() {
 #[tokio::test]
 async fn a_login_over_https_is_sent_over_https_only() {
     let server = Server::start();
-    let created = server
-        .admins
-        .create("ann", Role::Operator, PASSWORD, &root());
-    created.await.unwrap();
+    an_admin(&server, "ann", Role::Operator).await;
     let request = local("POST", "/admin/login").header("x-forwarded-proto", "https");
     let fields = [("name", "ann"), ("password", PASSWORD)];
     let answer = server.send(form(request, &fields)).await;
@@ -96,10 +86,7 @@ async fn a_login_over_https_is_sent_over_https_only() {
 #[tokio::test]
 async fn a_wrong_name_and_a_wrong_password_look_the_same() {
     let server = Server::start();
-    let created = server
-        .admins
-        .create("ann", Role::Operator, PASSWORD, &root());
-    created.await.unwrap();
+    an_admin(&server, "ann", Role::Operator).await;
     let browser = Browser::of(&server);
     let mut pages = Vec::new();
     for (name, password) in [
@@ -122,10 +109,7 @@ async fn a_wrong_name_and_a_wrong_password_look_the_same() {
 #[tokio::test]
 async fn who_tries_too_often_must_wait() {
     let server = Server::start();
-    let created = server
-        .admins
-        .create("ann", Role::Operator, PASSWORD, &root());
-    created.await.unwrap();
+    an_admin(&server, "ann", Role::Operator).await;
     let browser = Browser::of(&server);
     let mut tries = 0;
     let answer = loop {
@@ -148,10 +132,7 @@ async fn who_tries_too_often_must_wait() {
 #[tokio::test]
 async fn a_login_leads_nowhere_else() {
     let server = Server::start();
-    let created = server
-        .admins
-        .create("ann", Role::Operator, PASSWORD, &root());
-    created.await.unwrap();
+    an_admin(&server, "ann", Role::Operator).await;
     let browser = Browser::of(&server);
     for next in [
         "https://evil.example/admin",
@@ -168,10 +149,7 @@ async fn a_login_leads_nowhere_else() {
 #[tokio::test]
 async fn a_page_of_another_site_cannot_log_anyone_in() {
     let server = Server::start();
-    let created = server
-        .admins
-        .create("ann", Role::Operator, PASSWORD, &root());
-    created.await.unwrap();
+    an_admin(&server, "ann", Role::Operator).await;
     for (header, value) in [
         ("origin", "https://evil.example"),
         ("sec-fetch-site", "cross-site"),
@@ -231,9 +209,10 @@ async fn a_session_that_ran_out_opens_nothing() {
 async fn another_password_logs_everyone_of_that_name_out() {
     let server = Server::start();
     let ann = Browser::logged_in(&server, "ann", Role::Operator).await;
+    let root = root();
     let changed = server
         .admins
-        .change_password("ann", "battery staple", &root());
+        .change_password("ann", "battery staple", &root);
     changed.await.unwrap();
     assert_eq!(ann.get("/admin").await.status, 303);
     let mut ann = Browser::of(&server);

@@ -1,5 +1,7 @@
 //! What people see and do. API, dashboard and command line all come through here.
 
+mod operation;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,6 +31,7 @@ pub struct Operator {
     store: SharedStore,
     policies: Arc<Policies>,
     scheduler: Arc<Notify>,
+    bulk: Arc<Notify>,
     channels: Vec<String>,
 }
 
@@ -40,8 +43,16 @@ impl Operator {
             store,
             policies,
             scheduler,
+            bulk: Arc::default(),
             channels: Vec::new(),
         }
+    }
+
+    /// The same, with someone who goes on with operations and is woken by this.
+    #[must_use]
+    pub fn waking(mut self, bulk: Arc<Notify>) -> Self {
+        self.bulk = bulk;
+        self
     }
 
     /// The same, with channels that are told of deaths.
