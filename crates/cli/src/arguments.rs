@@ -10,6 +10,7 @@ use posthaste_core::admin::Role as AdminRole;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Resolution;
 use posthaste_core::message::{MessageId, MessageStatus};
+use posthaste_core::operation::OperationId;
 use posthaste_core::status::Status;
 
 pub(crate) use self::template::{PolicyCommand, PushArguments, TemplatesCommand};
@@ -59,6 +60,9 @@ pub(crate) enum Command {
     /// See and treat dead letters
     #[command(subcommand)]
     Dead(DeadCommand),
+    /// See and steer operations over many dead letters
+    #[command(subcommand)]
+    Operations(OperationsCommand),
     /// See and treat failed messages of other services
     #[command(subcommand)]
     Messages(MessagesCommand),
@@ -76,6 +80,10 @@ pub(crate) enum Command {
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// See it work: the server, a mail server that misbehaves, and a steady stream of mail
+    ///
+    /// Needs nothing and leaves nothing behind; your own configuration and database are not touched.
+    Demo(DemoArguments),
     /// An SMTP server for trying things out: recipients such as tempfail@ make it misbehave
     Sink(SinkArguments),
     /// Audit the stored state against the promises
@@ -259,12 +267,12 @@ pub(crate) enum DeadCommand {
     /// Try dead letters again now, with a fresh budget
     Retry {
         #[command(flatten)]
-        which: Which,
+        many: Many,
     },
     /// Give up on dead letters for good
     Discard {
         #[command(flatten)]
-        which: Which,
+        many: Many,
     },
     /// Take a discard back
     Restore {
@@ -273,18 +281,61 @@ pub(crate) enum DeadCommand {
     },
 }
 
-/// Which dead letters.
+/// Many dead letters, and how to treat them.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+pub(crate) struct Many {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Only say how many they are
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// At most this many per second; as fast as it goes if left out
+    #[arg(long, value_name = "PER SECOND", value_parser = clap::value_parser!(u32).range(1..=i64::from(posthaste_core::operation::FASTEST)))]
+    pub(crate) rate: Option<u32>,
+}
+
+/// Which dead letters: those that are dead now and of which all of this is true.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
 pub(crate) struct Which {
     /// These
     pub(crate) ids: Vec<EmailId>,
-    /// All that died of this
+    /// That died of this
     #[arg(long)]
     pub(crate) fingerprint: Option<String>,
-    /// All that are dead now
+    /// From this template
     #[arg(long)]
+    pub(crate) template: Option<String>,
+    /// To this address
+    #[arg(long)]
+    pub(crate) to: Option<String>,
+    /// An id, a key, an exact address or the start of a subject
+    #[arg(long, short)]
+    pub(crate) q: Option<String>,
+    /// Accepted since this time
+    #[arg(long)]
+    pub(crate) since: Option<posthaste_core::Timestamp>,
+    /// All that are dead now
+    #[arg(long, conflicts_with_all = ["ids", "fingerprint", "template", "to", "q", "since"])]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OperationsCommand {
+    /// List operations, newest first
+    List {
+        /// At most this many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+    },
+    /// Show how far one has come
+    Show { id: OperationId },
+    /// Stop one for now
+    Pause { id: OperationId },
+    /// Go on with one, and follow it
+    Resume { id: OperationId },
+    /// End one; what it did not get to stays as it is
+    Cancel { id: OperationId },
 }
 
 #[derive(Debug, Subcommand)]
@@ -390,6 +441,16 @@ pub(crate) enum KeysCommand {
     List,
     /// Revoke a key at once
     Revoke { id: String },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// How many emails per second
+    #[arg(long, default_value_t = 4.0, value_name = "NUMBER")]
+    pub(crate) rate: f64,
+    /// Where the dashboard is; port 0 takes any free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
 }
 
 #[derive(Debug, Args)]

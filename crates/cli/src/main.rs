@@ -8,6 +8,7 @@ mod exit;
 mod logging;
 mod output;
 mod password;
+mod serving;
 mod view;
 mod wiring;
 

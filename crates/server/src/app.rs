@@ -66,6 +66,8 @@ pub struct ServerParts {
     pub admins: Arc<Admins>,
     /// Whether browsers are told to send logins over https only, however they came.
     pub secure_cookies: bool,
+    /// The configuration that is in force, without secrets.
+    pub configuration: Vec<Setting>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Where it is counted.
@@ -88,6 +90,19 @@ pub struct ServerParts {
     pub version: &'static str,
 }
 
+/// An option of the configuration, as people may see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its section, for example `retention`.
+    pub section: String,
+    /// Its name there.
+    pub key: String,
+    /// Its value, without secrets.
+    pub value: String,
+    /// Where it was given: a file, a variable, a flag, or nowhere.
+    pub source: String,
+}
+
 /// The parts, and what the server adds to them.
 pub(crate) struct App {
     pub(crate) intake: Arc<Intake>,
@@ -99,6 +114,8 @@ pub(crate) struct App {
     pub(crate) admins: Arc<Admins>,
     /// Whether browsers are told to send logins over https only, however they came.
     pub(crate) secure_cookies: bool,
+    /// The configuration that is in force, without secrets.
+    pub(crate) configuration: Vec<Setting>,
     /// What the forms of people who need no login are bound to.
     pub(crate) csrf_secret: [u8; 32],
     /// The numbers that every page shows.
@@ -138,6 +155,7 @@ impl App {
             access: parts.access,
             admins: parts.admins,
             secure_cookies: parts.secure_cookies,
+            configuration: parts.configuration,
             csrf_secret: rand::random(),
             pulse: Pulse::default(),
             metrics: parts.metrics,

@@ -24,8 +24,8 @@ use axum::Router;
 use axum::http::{Method, Uri};
 use tokio_util::sync::CancellationToken;
 
-pub use self::app::{Limits, ServerParts};
-pub use self::body::{EmailDetail, MessageBody, MessageDetail};
+pub use self::app::{Limits, ServerParts, Setting};
+pub use self::body::{EmailDetail, MessageBody, MessageDetail, OperationBody};
 pub use self::openapi::openapi;
 pub use self::serve::serve;
 use crate::app::App;

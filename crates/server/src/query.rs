@@ -6,7 +6,7 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use posthaste_core::Timestamp;
 use posthaste_core::address::Mailbox;
-use posthaste_core::port::{EmailFilter, MessageFilter};
+use posthaste_core::port::{AuditFilter, EmailFilter, MessageFilter};
 use posthaste_core::status::{Status, UnknownName};
 use posthaste_engine::FieldError;
 use posthaste_engine::operator::LONGEST_LIST;
@@ -65,6 +65,23 @@ pub(crate) struct MessageParameters {
     after: Option<String>,
 }
 
+/// What the audit log can be asked for, for the description of the API.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code)]
+pub(crate) struct AuditParameters {
+    /// Only by this actor, for example `admin:ann` or `key:1f2e3d4c`.
+    actor: Option<String>,
+    /// Only of this kind, for example `retry`.
+    action: Option<String>,
+    /// Only about this email, message, key, template, operation or admin.
+    subject: Option<String>,
+    /// At most this many, from 1 to 500; 50 if left out.
+    limit: Option<usize>,
+    /// What the page before gave as `next`.
+    after: Option<String>,
+}
+
 impl Parameters {
     /// The filter for a list of emails.
     pub(crate) fn email_filter(self, owner: Option<&str>) -> Result<EmailFilter, Problem> {
@@ -92,6 +109,25 @@ impl Parameters {
                 "limit" => reading.set(&mut filter.limit, name, limit_of(text)),
                 "after" => reading.set(&mut filter.after, name, id_of(text).map(Some)),
                 other => reading.unknown(other, &["status", "queue", "limit", "after"]),
+            }
+        }
+        reading.finish(filter)
+    }
+
+    /// The filter for the audit log.
+    pub(crate) fn audit_filter(self) -> Result<AuditFilter, Problem> {
+        let mut filter = AuditFilter::newest(DEFAULT_LIMIT);
+        let mut reading = Reading::default();
+        for (name, text) in self.given() {
+            match name {
+                "actor" => reading.set(&mut filter.actor, name, Ok(Some(text.to_owned()))),
+                "action" => reading.set(&mut filter.action, name, Ok(Some(text.to_owned()))),
+                "subject" => reading.set(&mut filter.subject, name, Ok(Some(text.to_owned()))),
+                "limit" => reading.set(&mut filter.limit, name, limit_of(text)),
+                "after" => reading.set(&mut filter.after, name, id_of(text).map(Some)),
+                other => {
+                    reading.unknown(other, &["actor", "action", "subject", "limit", "after"]);
+                }
             }
         }
         reading.finish(filter)

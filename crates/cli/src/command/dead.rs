@@ -1,12 +1,12 @@
 //! See and treat dead letters.
 
-use posthaste_core::email::EmailId;
+use posthaste_core::operation::{BulkAction, DeadFilter, NewOperation, OperationId};
 use posthaste_core::port::{Action, EmailFilter};
 use posthaste_core::status::Status;
 use serde_json::json;
 
-use super::emails;
-use crate::arguments::{DeadCommand, Global, Which};
+use super::{emails, follow};
+use crate::arguments::{DeadCommand, Global, Many, Which};
 use crate::exit::Exit;
 use crate::output;
 use crate::wiring::{self, Desk};
@@ -26,41 +26,73 @@ pub(crate) async fn run(global: &Global, command: DeadCommand) -> anyhow::Result
         }
         DeadCommand::Show { id } => emails::show(global, &desk, id).await,
         DeadCommand::Groups => groups(global, &desk).await,
-        DeadCommand::Retry { which } => act(global, &desk, which, Action::Retry).await,
-        DeadCommand::Discard { which } => act(global, &desk, which, Action::Discard).await,
+        DeadCommand::Retry { many } => treat(global, &desk, many, BulkAction::Retry).await,
+        DeadCommand::Discard { many } => treat(global, &desk, many, BulkAction::Discard).await,
         DeadCommand::Restore { ids } => emails::act(global, &desk, ids, Action::Restore).await,
     }
 }
 
-async fn act(global: &Global, desk: &Desk, which: Which, action: Action) -> anyhow::Result<Exit> {
-    let ids = if which.ids.is_empty() {
-        matching(desk, which.fingerprint).await?
-    } else {
-        which.ids
-    };
-    if ids.is_empty() {
-        output::error("There are no such dead letters.");
+/// Makes an operation over what is dead now, and follows it.
+async fn treat(
+    global: &Global,
+    desk: &Desk,
+    many: Many,
+    action: BulkAction,
+) -> anyhow::Result<Exit> {
+    let filter = filter_of(many.which);
+    let named = filter.ids.len();
+    if many.dry_run {
+        let count = desk.operator.count_dead(&filter, None).await?;
+        if global.json {
+            output::json(&json!({"dry_run": true, "action": action.as_str(), "count": count}));
+        } else {
+            output::line(&format!("{count} dead letters match. Nothing was changed."));
+        }
         return Ok(Exit::Ok);
     }
-    emails::act(global, desk, ids, action).await
+    let new = NewOperation {
+        id: OperationId::generate(),
+        action,
+        filter,
+        rate_per_second: many.rate,
+    };
+    let operation = desk.operator.begin_operation(new, &desk.actor).await?;
+    let found = usize::try_from(operation.total).unwrap_or(usize::MAX);
+    let missing = named.saturating_sub(found);
+    if missing > 0 {
+        output::error(&format!("{missing} of {named} are no dead letters."));
+    }
+    if operation.total == 0 {
+        output::error("There are no such dead letters.");
+        return Ok(Exit::of_action(named, 0, missing));
+    }
+    let exit = follow::until_over(global, desk, operation).await?;
+    Ok(if exit == Exit::Ok && missing > 0 {
+        Exit::PartlyDone
+    } else {
+        exit
+    })
 }
 
-/// All that are dead now; what dies meanwhile is left alone.
-async fn matching(desk: &Desk, fingerprint: Option<String>) -> anyhow::Result<Vec<EmailId>> {
-    let mut filter = EmailFilter {
-        statuses: vec![Status::Dead],
+fn filter_of(which: Which) -> DeadFilter {
+    let Which {
+        mut ids,
         fingerprint,
-        limit: posthaste_engine::operator::LONGEST_LIST,
-        ..EmailFilter::default()
-    };
-    let mut ids = Vec::new();
-    loop {
-        let page = desk.operator.list(filter.clone()).await?;
-        ids.extend(page.emails.iter().map(|email| email.id));
-        if page.next.is_none() {
-            return Ok(ids);
-        }
-        filter.after = page.next;
+        template,
+        to,
+        q,
+        since,
+        all: _,
+    } = which;
+    ids.sort_unstable();
+    ids.dedup();
+    DeadFilter {
+        ids,
+        fingerprint,
+        template,
+        to,
+        q,
+        since,
     }
 }
 

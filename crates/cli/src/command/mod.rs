@@ -5,11 +5,14 @@ mod audit;
 mod completions;
 mod config;
 mod dead;
+mod demo;
 mod doctor;
 mod emails;
+mod follow;
 mod keys;
 mod messages;
 mod migrate;
+mod operations;
 mod policy;
 mod send;
 mod serve;
@@ -17,6 +20,7 @@ mod sink;
 mod templates;
 mod verify;
 
+pub(crate) use self::serve::ended_by_signal;
 use crate::arguments::{Arguments, Command, ServeArguments};
 use crate::exit::Exit;
 
@@ -31,12 +35,14 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Send(arguments) => send::run(&global, arguments).await,
         Command::Emails(command) => emails::run(&global, command).await,
         Command::Dead(command) => dead::run(&global, command).await,
+        Command::Operations(command) => operations::run(&global, command).await,
         Command::Messages(command) => messages::run(&global, command).await,
         Command::Templates(command) => templates::run(&global, command).await,
         Command::Policy(command) => policy::run(&global, command),
         Command::Audit(arguments) => audit::run(&global, arguments).await,
         Command::Admin(command) => admin::run(&global, command).await,
         Command::Keys(command) => keys::run(&global, command).await,
+        Command::Demo(arguments) => demo::run(&global, arguments).await,
         Command::Sink(arguments) => sink::run(&global, arguments).await,
         Command::Verify { ledger } => verify::run(&global, ledger.as_deref()).await,
         Command::Completions { shell } => Ok(completions::run(shell)),

@@ -1,169 +1,38 @@
 //! Runs the server.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use anyhow::Context as _;
-use posthaste_core::attempt::AttemptRecord;
-use posthaste_core::port::{EmailFilter, SharedStore};
-use posthaste_core::status::Status;
-use posthaste_engine::{Access, Engine, Roles};
-use posthaste_server::{Limits, ServerParts};
-use tokio::net::TcpListener;
+use posthaste_engine::Roles;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 use crate::arguments::{Global, Role, ServeArguments};
 use crate::config::{CAPTURE, Database, Settings, without_password};
-use crate::data_dir::ServerLock;
 use crate::exit::{Exit, UsageError};
+use crate::serving::Serving;
 use crate::{logging, output, wiring};
 
 pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::Result<Exit> {
-    let settings = wiring::load_config(global, arguments.listen)?.settings;
-    logging::start(&settings)?;
+    let loaded = wiring::load_config(global, arguments.listen)?;
+    let settings = &loaded.settings;
+    logging::start(settings)?;
     let roles = roles_of(&arguments.roles);
     if arguments.roles.contains(&Role::Messages) && settings.broker.url.is_empty() {
         let message = "the role `messages` needs RabbitMQ: set RABBITMQ_URL";
         return Err(UsageError(message.to_owned()).into());
     }
     let database = settings.database()?;
-    let _lock = match &database {
-        Database::Sqlite(path) => {
-            crate::data_dir::create(path)?;
-            Some(ServerLock::take(path)?)
-        }
-        Database::Postgres(_) => None,
-    };
-    let (parts, registry) = wiring::engine_parts(&settings, roles).await?;
-    let guarded = Access::new(Arc::clone(&parts.store))
-        .has_credentials()
-        .await?;
-    let listener = listen(&settings, guarded || !roles.api).await?;
-    let address = listener.local_addr()?;
-    if settings.smtp.url.is_empty() && roles.sender {
-        refuse_to_swallow(&parts.store).await?;
-    }
-    if roles != Roles::ALL && matches!(database, Database::Sqlite(_)) {
-        tracing::warn!(
-            ?roles,
-            "some roles are left out: with SQLite no other process can take them over"
-        );
-    }
     let ended = ended_by_signal();
-    let tracer = Arc::clone(&parts.tracer);
-    let engine = Engine::start(parts, wiring::engine_config(&settings, roles)?);
-    tracing::info!(service = settings.service.name, %address, transport = engine.transport.name(), "serving");
+    let serving = Serving::start(&loaded, roles).await?;
     welcome(
-        &settings,
+        settings,
         &database,
         roles,
-        address,
-        engine.transport.name(),
-        guarded,
+        serving.address,
+        serving.engine.transport.name(),
+        serving.guarded,
     );
-
-    let shutdown = CancellationToken::new();
-    let server = tokio::spawn(posthaste_server::serve(
-        listener,
-        ServerParts {
-            intake: Arc::clone(&engine.intake),
-            operator: Arc::clone(&engine.operator),
-            access: Arc::clone(&engine.access),
-            admins: Arc::clone(&engine.admins),
-            secure_cookies: settings.admin.secure_cookies,
-            metrics: Arc::clone(&engine.metrics),
-            registry: Arc::new(registry),
-            transport: Arc::clone(&engine.transport),
-            broker: engine.broker.clone(),
-            message_desk: Arc::clone(&engine.message_desk),
-            message_metrics: Arc::clone(&engine.message_metrics),
-            message_broker: engine.message_broker.clone(),
-            serves_api: roles.api,
-            limits: Limits {
-                in_flight_requests: settings.server.max_in_flight,
-                request_timeout: settings.server.request_timeout.0,
-                ..Limits::default()
-            },
-            version: env!("CARGO_PKG_VERSION"),
-        },
-        shutdown.clone(),
-    ));
     ended.await;
-    tracing::info!("stopping: draining what is under way; a second signal ends at once");
-    let drain = async {
-        // No new emails and no new attempts; then what is under way, all within one deadline.
-        shutdown.cancel();
-        let (stopped, ()) = tokio::join!(
-            tokio::time::timeout(settings.shutdown.drain.0, server),
-            engine.stop()
-        );
-        engine.close().await;
-        // In vain if the collector does not answer in time.
-        let _ = tokio::task::spawn_blocking(move || tracer.stop()).await;
-        stopped
-    };
-    let stopped = tokio::select! {
-        stopped = drain => stopped,
-        () = ended_by_signal() => return Ok(Exit::Failure),
-    };
-    if let Ok(Ok(Err(error))) = stopped {
-        return Err(error).context("the server failed");
-    }
-    tracing::info!("stopped");
-    Ok(Exit::Ok)
-}
-
-/// Whoever reaches an API without a key could send mail: `guarded` says that nobody can.
-async fn listen(settings: &Settings, guarded: bool) -> anyhow::Result<TcpListener> {
-    let address = SocketAddr::new(settings.server.host, settings.server.port);
-    if let Some(refusal) = posthaste_server::refuses_to_listen(address, guarded) {
-        return Err(UsageError(refusal).into());
-    }
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}: choose another port with --listen or HTTP_PORT")
-    })
-}
-
-/// How many emails are looked at.
-const LOOKED_AT: usize = 20;
-
-/// A forgotten SMTP_URL must not turn real mail into captured mail. If emails wait and the newest
-/// that were tried went over a mail server, those that wait are meant for one.
-async fn refuse_to_swallow(store: &SharedStore) -> anyhow::Result<()> {
-    let counted = store.statistics().await?.by_status;
-    let waiting = |(status, n): (&Status, &u64)| !status.is_terminal() && *n > 0;
-    if !counted.iter().any(waiting) {
-        return Ok(());
-    }
-    let untried = [Status::Pending, Status::Cancelled];
-    let tried = Status::ALL
-        .iter()
-        .filter(|status| !untried.contains(status));
-    let filter = EmailFilter {
-        statuses: tried.copied().collect(),
-        limit: LOOKED_AT,
-        ..EmailFilter::default()
-    };
-    for email in store.list(&filter).await? {
-        let attempts = store
-            .find(email.id)
-            .await?
-            .map(|email| email.attempts)
-            .unwrap_or_default();
-        let elsewhere = |attempt: &AttemptRecord| {
-            attempt
-                .transport
-                .as_deref()
-                .is_some_and(|name| name != CAPTURE)
-        };
-        if attempts.iter().any(elsewhere) {
-            let message = "emails wait in a database that sent over SMTP, but no mail server is configured: set SMTP_URL, \
-                           or SMTP_URL=capture to put them into the dev inbox on purpose";
-            return Err(UsageError(message.to_owned()).into());
-        }
-    }
-    Ok(())
+    serving.stop().await
 }
 
 fn roles_of(chosen: &[Role]) -> Roles {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize as _;
 use toml::{Table, Value};
 
+use super::flag::Overrides;
 use super::nearest::nearest;
 use super::settings::Settings;
 use super::well_known::WELL_KNOWN;
@@ -36,17 +37,6 @@ impl ConfigError {
     }
 }
 
-/// What flags say.
-#[derive(Debug, Default)]
-pub(crate) struct Overrides {
-    /// `--config`.
-    pub(crate) file: Option<PathBuf>,
-    /// `--data-dir`.
-    pub(crate) data_dir: Option<PathBuf>,
-    /// `--listen`.
-    pub(crate) listen: Option<std::net::SocketAddr>,
-}
-
 /// The configuration, and where it came from.
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -54,8 +44,10 @@ pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     /// The file it was read from.
     pub(crate) file: Option<PathBuf>,
-    /// Everything as a table, for `config show`.
-    pub(crate) table: Table,
+    /// Everything as a table, with its secrets.
+    pub(super) table: Table,
+    /// Where values are from that are no defaults: the file, a variable or a flag, by path.
+    pub(super) sources: BTreeMap<String, String>,
 }
 
 /// Loads the configuration from all places.
@@ -67,6 +59,7 @@ pub(crate) fn load(
         .parse()
         .map_err(|error| ConfigError::new("config.default.toml", format!("{error}")))?;
     let mut table = defaults.clone();
+    let mut sources = BTreeMap::new();
     let file = find_file(overrides)?;
     if let Some(path) = &file {
         let place = path.display().to_string();
@@ -76,32 +69,18 @@ pub(crate) fn load(
             .parse()
             .map_err(|error| ConfigError::new(&place, format!("{error}")))?;
         check_known(&place, "", &written, &defaults)?;
+        sources.extend(
+            paths(&written)
+                .into_iter()
+                .map(|path| (path, place.clone())),
+        );
         merge(&mut table, written);
     }
-    for (path, place, value) in from_environment(environment, &defaults)? {
+    let mut given = from_environment(environment, &defaults)?;
+    given.extend(overrides.given());
+    for (path, place, value) in given {
         set(&mut table, &path, value, &place)?;
-    }
-    if let Some(data_dir) = &overrides.data_dir {
-        set(
-            &mut table,
-            "service.data_dir",
-            Value::String(data_dir.display().to_string()),
-            "--data-dir",
-        )?;
-    }
-    if let Some(listen) = overrides.listen {
-        set(
-            &mut table,
-            "server.host",
-            Value::String(listen.ip().to_string()),
-            "--listen",
-        )?;
-        set(
-            &mut table,
-            "server.port",
-            Value::Integer(listen.port().into()),
-            "--listen",
-        )?;
+        sources.insert(path, place);
     }
     let settings = Settings::deserialize(table.clone())
         .map_err(|error| ConfigError::new("configuration", error.to_string().trim().to_owned()))?;
@@ -110,6 +89,7 @@ pub(crate) fn load(
         settings,
         file,
         table,
+        sources,
     })
 }
 
@@ -454,23 +434,29 @@ mod tests {
                 key.to_str().unwrap(),
             ),
         ];
-        let mut loaded = load_with("[retention]\ncontent = \"90d\"\n", &environment).unwrap();
+        let loaded = load_with("[retention]\ncontent = \"90d\"\n", &environment).unwrap();
         let channels = loaded.settings.alert_channels().unwrap();
         let names: Vec<_> = channels.iter().map(|channel| channel.name()).collect();
         assert_eq!(names, ["slack", "pagerduty"]);
         let retention = loaded.settings.retention();
         assert_eq!(retention.attempts, None);
         assert_eq!(retention.content.unwrap().as_secs(), 90 * 86_400);
-        super::super::hide_secrets(&mut loaded.table);
         for shown in [
             format!("{:?}", loaded.settings),
-            loaded.table["alerts"].to_string(),
+            loaded.without_secrets()["alerts"].to_string(),
         ] {
-            assert!(!shown.contains("/T/B") && !shown.contains("cdef"), "{shown}");
+            assert!(
+                !shown.contains("/T/B") && !shown.contains("cdef"),
+                "{shown}"
+            );
         }
         for (option, bad, place) in [
             ("SLACK__URL", "hooks.slack.com", "alerts.slack.url"),
-            ("PAGERDUTY__ROUTING_KEY", "x", "alerts.pagerduty.routing_key"),
+            (
+                "PAGERDUTY__ROUTING_KEY",
+                "x",
+                "alerts.pagerduty.routing_key",
+            ),
             ("WEBHOOK__URL", "https://a.example", "alerts.webhook.secret"),
             ("EVERY", "1h", "alerts.longest"),
             ("EVERY", "10ms", "alerts.every"),

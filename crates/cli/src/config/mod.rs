@@ -4,14 +4,16 @@
 //! from a known one, and gives each environment variable its type.
 
 mod alerts;
+mod flag;
 mod load;
 mod messages;
 mod nearest;
 mod settings;
+mod shown;
 mod url;
 mod well_known;
 
-pub(crate) use alerts::hide_secrets;
-pub(crate) use load::{ConfigError, Loaded, Overrides, load};
+pub(crate) use flag::Overrides;
+pub(crate) use load::{ConfigError, Loaded, load};
 pub(crate) use settings::{CAPTURE, Database, LogFormat, Settings};
 pub(crate) use url::without_password;

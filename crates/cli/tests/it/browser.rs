@@ -202,10 +202,14 @@ impl Browser {
         }
     }
 
+    /// Clicks an element.
+    pub(crate) async fn click(&self, css: &str) {
+        self.find(css).await.click().await.unwrap();
+    }
+
     /// Follows the first link with this text.
     pub(crate) async fn follow(&self, text: &str) {
-        let link = self.client.find(Locator::LinkText(text)).await;
-        match link {
+        match self.client.find(Locator::LinkText(text)).await {
             Ok(link) => link.click().await.unwrap(),
             Err(_) => self.fail(&format!("there is no link {text}")).await,
         }

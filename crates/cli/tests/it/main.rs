@@ -3,18 +3,22 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod admins;
+mod alerts;
 mod backend;
 mod bad_input;
 mod broker_outage;
 mod browser;
+mod bulk_operations;
 mod command_line;
 mod crash;
 mod database_outage;
 mod dead_letter_queue;
+mod demo;
 mod desk_safety;
 mod desk_screens;
 mod desk_seed_003;
 mod desk_seed_004;
+mod desk_templates;
 mod email_traces;
 mod first_steps;
 mod fleet;
@@ -34,6 +38,7 @@ mod messages_roles;
 mod messages_row;
 mod messages_support;
 mod one_ticket;
+mod personal_data;
 mod recording_server;
 mod retry;
 mod retry_route;
@@ -45,4 +50,5 @@ mod seed_002_settings;
 mod shutdown;
 mod statistics;
 mod support;
+mod templates;
 mod traces;

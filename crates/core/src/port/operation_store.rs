@@ -12,7 +12,7 @@ use crate::operation::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperationChanged {
     /// It is so now.
-    Done(Operation),
+    Done(Box<Operation>),
     /// It is over, so this cannot be.
     Refused(OperationStatus),
     /// There is no such operation.

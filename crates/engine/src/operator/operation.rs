@@ -1,5 +1,6 @@
 //! One action over many dead letters.
 
+use posthaste_core::Timestamp;
 use posthaste_core::operation::{
     DeadFilter, NewOperation, Operation, OperationChange, OperationId,
 };
@@ -53,6 +54,11 @@ impl Operator {
         let changed = self.store.change_operation(id, change, actor).await?;
         self.bulk.notify_one();
         Ok(changed)
+    }
+
+    /// When the next step of a running operation is due.
+    pub async fn next_step_due(&self) -> StoreResult<Option<Timestamp>> {
+        self.store.next_step_due().await
     }
 
     /// Goes one step with the operation that is due first, for one who cannot rely on a server.

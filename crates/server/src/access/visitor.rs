@@ -54,6 +54,15 @@ impl Visitor {
         self.caller.sees_only()
     }
 
+    /// Refuses those who see only their own emails: what is shown is about everyone's.
+    pub(crate) fn sees_everything(&self) -> Result<(), Problem> {
+        if self.owner().is_none() {
+            return Ok(());
+        }
+        let message = "This page is about everyone's emails: log in, or use a key with the scope `admin`.";
+        Err(Problem::new(Kind::Forbidden, message))
+    }
+
     /// The secret of the session, if they logged in.
     pub(crate) fn session(&self) -> Option<&str> {
         self.session.as_deref()

@@ -23,9 +23,8 @@ pub(crate) use self::email::EmailBody;
 pub use self::email::EmailDetail;
 pub use self::message::{MessageBody, MessageDetail};
 pub(crate) use self::new_email::{AcceptedBody, BatchAnswer, BatchBody, BatchEntry, NewEmailBody};
-pub(crate) use self::operation::{
-    DryRun, NewOperationBody, OperationBody, OperationPage, check_rate,
-};
+pub use self::operation::OperationBody;
+pub(crate) use self::operation::{DryRun, NewOperationBody, OperationPage, check_rate};
 pub(crate) use self::outbox::{DashboardBody, OUTBOX_STATUSES, OutboxEntryBody};
 pub(crate) use self::page::{EmailPage, MessagePage};
 pub(crate) use self::statistics::{StatisticsBody, messages_by_status, seconds_since, success_rate};

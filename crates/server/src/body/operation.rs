@@ -179,7 +179,7 @@ impl OperationPage {
 /// An operation.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Operation)]
-pub(crate) struct OperationBody {
+pub struct OperationBody {
     /// Its identity.
     id: Uuid,
     /// What is done to each.

@@ -239,6 +239,11 @@ pub(crate) struct TemplatePreviewBody {
 }
 
 impl TemplatePreviewBody {
+    /// Whether it has something of its own to render.
+    pub(crate) const fn is_written(&self) -> bool {
+        self.subject.is_some() || self.html.is_some() || self.text.is_some()
+    }
+
     /// Whether it needs no template that is saved.
     pub(crate) const fn stands_alone(&self) -> bool {
         self.subject.is_some() && (self.html.is_some() || self.text.is_some())

@@ -78,10 +78,11 @@ impl Watch {
             };
             let seen = self.last.replace(Arc::clone(&numbers));
             match seen {
-                // The first word tells the page that the stream works.
-                None => return Some(Event::default().event("hello").data("")),
+                // The first word tells the page that the stream works. Browsers drop events
+                // without data.
+                None => return Some(Event::default().event("hello").data("1")),
                 Some(seen) if !seen.looks_like(&numbers) => {
-                    return Some(Event::default().event("change").data(""));
+                    return Some(Event::default().event("change").data("1"));
                 }
                 Some(_) => {}
             }

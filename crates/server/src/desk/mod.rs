@@ -3,8 +3,11 @@
 //! Screens show what `engine::operator` tells and act through it, as the API and the command line
 //! do. Everything works without scripts; with them, pages follow what happens.
 
+mod audit;
+mod bulk;
 mod chart;
 mod content;
+mod dead_letters;
 mod email;
 mod email_queue;
 mod emails;
@@ -13,8 +16,12 @@ mod inbox;
 mod live;
 mod login;
 mod messages;
+mod operations;
 mod overview;
+mod powerless;
 mod pulse;
+mod settings;
+mod templates;
 
 use std::sync::Arc;
 
@@ -36,13 +43,27 @@ pub(crate) fn pages() -> Router<Arc<App>> {
         .route("/admin/emails/{id}/html", get(content::html))
         .route("/admin/emails/{id}/source", get(content::source))
         .route("/admin/emails/{id}/download", get(content::download))
+        .route("/admin/dead-letters", get(dead_letters::list))
+        .route(
+            "/admin/dead-letters/discarded",
+            get(dead_letters::discarded),
+        )
+        .route("/admin/operations", get(operations::list))
+        .route("/admin/operations/{id}", get(operations::show))
         .route("/admin/email-queue", get(email_queue::list))
         .route("/admin/messages", get(messages::list))
         .route("/admin/messages/{id}", get(messages::show))
+        .route("/admin/templates", get(templates::list))
+        .route("/admin/templates/new", get(templates::new))
+        .route("/admin/templates/{id}", get(templates::show))
         .route("/admin/inbox", get(inbox::list))
         .route("/admin/inbox/{id}", get(inbox::show))
         .route("/admin/inbox/{id}/html", get(inbox::html))
         .route("/admin/inbox/{id}/source", get(inbox::source))
+        .route("/admin/audit", get(audit::list))
+        .route("/admin/settings", get(settings::show))
+        .route("/admin/settings/keys", get(settings::again))
+        .route("/admin/settings/admins", get(settings::again))
         .route("/admin/login", get(login::show).post(login::log_in))
         .route("/admin/logout", post(login::log_out))
         .route("/assets/{name}", get(page::serve));
@@ -61,10 +82,40 @@ fn actions() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
         ("/admin/emails/{id}/restore", post(email::restore)),
         ("/admin/emails/{id}/erase", post(email::erase)),
         ("/admin/emails/{id}/resolve", post(email::resolve)),
+        ("/admin/operations", post(bulk::begin)),
+        ("/admin/operations/confirm", post(bulk::confirm)),
+        ("/admin/operations/{id}/pause", post(operations::pause)),
+        ("/admin/operations/{id}/resume", post(operations::resume)),
+        ("/admin/operations/{id}/cancel", post(operations::cancel)),
         ("/admin/email-queue/{id}/retry", post(email_queue::retry)),
-        ("/admin/email-queue/{id}/dismiss", post(email_queue::dismiss)),
+        (
+            "/admin/email-queue/{id}/dismiss",
+            post(email_queue::dismiss),
+        ),
+        ("/admin/templates", post(templates::save)),
+        ("/admin/template-preview", post(templates::preview)),
+        ("/admin/template-test", post(templates::test)),
+        ("/admin/templates/{id}/delete", post(templates::delete)),
         ("/admin/messages/{id}/retry", post(messages::retry)),
         ("/admin/messages/{id}/discard", post(messages::discard)),
+        ("/admin/settings/keys", post(settings::keys::create)),
+        (
+            "/admin/settings/keys/{id}/revoke",
+            post(settings::keys::revoke),
+        ),
+        ("/admin/settings/admins", post(settings::admins::create)),
+        (
+            "/admin/settings/admins/{name}/role",
+            post(settings::admins::change_role),
+        ),
+        (
+            "/admin/settings/admins/{name}/password",
+            post(settings::admins::change_password),
+        ),
+        (
+            "/admin/settings/admins/{name}/remove",
+            post(settings::admins::remove),
+        ),
     ]
 }
 

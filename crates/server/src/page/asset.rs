@@ -4,6 +4,7 @@
 use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse as _, Response};
+use maud::{Markup, html};
 
 use crate::problem::{Kind, Problem};
 
@@ -28,7 +29,29 @@ pub(crate) const DESK_JS: Asset = Asset {
     content: include_str!("desk.js"),
 };
 
-const ALL: [&Asset; 2] = [&DESK_CSS, &DESK_JS];
+/// How the editor of templates looks.
+const TEMPLATE_CSS: Asset = Asset {
+    name: "template.css",
+    kind: "text/css; charset=utf-8",
+    content: include_str!("template.css"),
+};
+
+/// What shows a template while it is being written.
+const TEMPLATE_JS: Asset = Asset {
+    name: "template.js",
+    kind: "text/javascript; charset=utf-8",
+    content: include_str!("template.js"),
+};
+
+const ALL: [&Asset; 4] = [&DESK_CSS, &DESK_JS, &TEMPLATE_CSS, &TEMPLATE_JS];
+
+/// What the editor of templates needs besides.
+pub(crate) fn template_assets() -> Markup {
+    html! {
+        link rel="stylesheet" href=(TEMPLATE_CSS.address());
+        script src=(TEMPLATE_JS.address()) defer {}
+    }
+}
 
 impl Asset {
     /// Where it is found.

@@ -6,6 +6,7 @@
 mod asset;
 mod component;
 mod door;
+mod tame;
 
 use axum::body::Body;
 use axum::http::header::{
@@ -16,9 +17,10 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
-pub(crate) use self::asset::serve;
+pub(crate) use self::asset::{serve, template_assets};
 pub(crate) use self::component::*;
 pub(crate) use self::door::{door, leading_on};
+pub(crate) use self::tame::tamed;
 use crate::problem::Problem;
 
 /// Our own style, script and frames, and nothing else.

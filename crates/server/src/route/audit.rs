@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use posthaste_core::port::AuditFilter;
+use posthaste_core::port::{AuditEntry, AuditFilter, StoreResult};
 
 use crate::access::{Admin, Allowed};
 use crate::app::App;
@@ -11,7 +11,7 @@ use crate::body::AuditPage;
 use crate::json::{self, Json};
 use crate::openapi::ListProblems;
 use crate::problem::Problem;
-use crate::query::Parameters;
+use crate::query::{AuditParameters, Parameters};
 
 /// List what operators did
 ///
@@ -21,7 +21,7 @@ use crate::query::Parameters;
     path = "/v1/audit",
     tag = "numbers",
     operation_id = "listAudit",
-    params(("limit" = Option<usize>, Query, description = "At most this many, from 1 to 500; 50 if left out")),
+    params(AuditParameters),
     responses((status = 200, description = "The entries", body = AuditPage), ListProblems),
     security(("key" = ["admin"]))
 )]
@@ -30,7 +30,20 @@ pub(crate) async fn list(
     _caller: Allowed<Admin>,
     parameters: Parameters,
 ) -> Result<Json<AuditPage>, Problem> {
-    let limit = parameters.limit()?;
-    let entries = app.operator.audit(&AuditFilter::newest(limit + 1)).await?;
-    Ok(json::ok(AuditPage::of(entries, limit)))
+    let (entries, next) = audit_page(&app, parameters.audit_filter()?).await?;
+    Ok(json::ok(AuditPage::of(entries, next)))
+}
+
+/// The entries that are asked for, and after which one the next page begins, if there is one.
+pub(crate) async fn audit_page(
+    app: &App,
+    mut filter: AuditFilter,
+) -> StoreResult<(Vec<AuditEntry>, Option<i64>)> {
+    let limit = filter.limit;
+    filter.limit += 1;
+    let mut entries = app.operator.audit(&filter).await?;
+    let has_more = entries.len() > limit;
+    entries.truncate(limit);
+    let next = entries.last().map(|entry| entry.number);
+    Ok((entries, next.filter(|_| has_more)))
 }

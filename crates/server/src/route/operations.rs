@@ -166,7 +166,7 @@ async fn change(
 ) -> Result<Json<OperationBody>, Problem> {
     let actor = caller.actor();
     match app.operator.change_operation(id, change, &actor).await? {
-        OperationChanged::Done(operation) => Ok(json::ok(operation.into())),
+        OperationChanged::Done(operation) => Ok(json::ok((*operation).into())),
         OperationChanged::Refused(status) => Err(Problem::new(Kind::Conflict, advice(status))),
         OperationChanged::NotFound => Err(Problem::no_such_operation()),
     }

@@ -39,7 +39,8 @@ impl Identity for TemplateName {
     }
 }
 
-fn no_such_template() -> Problem {
+/// There is no template of this name.
+pub(crate) fn no_such_template() -> Problem {
     let message = "There is no template with this name. GET /v1/templates lists what there is.";
     Problem::new(Kind::NotFound, message)
 }
@@ -210,7 +211,8 @@ pub(crate) async fn versions(
 
 /// Try a template out
 ///
-/// Nothing is saved and nothing is sent. With a subject and a body it need not be saved before.
+/// Nothing is saved and nothing is sent. With a subject and a body it need not be saved before; to run
+/// what is not saved, a key needs the scope `admin`.
 #[utoipa::path(
     post,
     path = "/v1/templates/{name}/preview",
@@ -227,11 +229,16 @@ pub(crate) async fn versions(
 )]
 pub(crate) async fn preview(
     State(app): State<Arc<App>>,
-    _caller: Allowed<Read>,
+    caller: Allowed<Read>,
     Id(TemplateName(name)): Id<TemplateName>,
     body: JsonBytes,
 ) -> Result<Json<TemplatePreview>, Problem> {
     let Object(wanted): Object<TemplatePreviewBody> = body.parse()?;
+    if wanted.is_written() && !caller.caller.may("admin") {
+        let message = "To try out what is not saved needs an API key with the scope `admin`. Leave out \
+                       subject, html and text to try out what is.";
+        return Err(Problem::new(Kind::Forbidden, message));
+    }
     let templates = app.intake.templates();
     let before = match templates.find(&name, None).await? {
         Some(template) => template.content,

@@ -21,7 +21,7 @@ use posthaste_core::status::{DeadReason, Outcome};
 use posthaste_engine::access::NewKey;
 use posthaste_engine::metrics::Source;
 use posthaste_engine::{Access, Admins, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Policies};
-use posthaste_server::{Limits, ServerParts};
+use posthaste_server::{Limits, ServerParts, Setting};
 use posthaste_store::{SqliteOptions, SqliteStore};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -101,6 +101,7 @@ pub(crate) fn parts(
         access: Arc::new(Access::new(Arc::clone(&shared))),
         admins: Arc::new(Admins::new(shared, SESSION)),
         secure_cookies: false,
+        configuration: configuration(),
         metrics,
         registry: Arc::new(registry),
         transport: transport.clone(),
@@ -113,6 +114,23 @@ pub(crate) fn parts(
         version: "1.2.3-test",
     };
     (parts, store, transport, folder)
+}
+
+/// Some of the configuration.
+fn configuration() -> Vec<Setting> {
+    let setting = |(section, key, value, source): (&str, &str, &str, &str)| Setting {
+        section: section.into(),
+        key: key.into(),
+        value: value.into(),
+        source: source.into(),
+    };
+    let settings = [
+        ("retention", "sent", "30d", "default"),
+        ("retention", "dead", "30d", "default"),
+        ("retention", "content", "", "default"),
+        ("smtp", "url", "smtp://u:***@mail.example.org", "SMTP_URL"),
+    ];
+    settings.map(setting).to_vec()
 }
 
 impl Server {

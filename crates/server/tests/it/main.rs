@@ -24,5 +24,7 @@ mod outbox;
 mod problem;
 mod roles;
 mod serve;
+mod settings;
 mod shape;
+mod template_pages;
 mod templates;

@@ -19,7 +19,7 @@ fn order() -> Value {
     })
 }
 
-fn put(name: &str, body: &Value) -> Request<Body> {
+pub(crate) fn put(name: &str, body: &Value) -> Request<Body> {
     let request = local("PUT", &format!("/v1/templates/{name}"));
     let request = request.header("content-type", "application/json");
     request.body(body.to_string().into()).unwrap()
@@ -272,6 +272,19 @@ async fn readers_see_templates_and_only_admins_change_them() {
         server.send(delete).await.is_problem(403);
     }
     assert_eq!(server.send(keyed(&admin, &order())).await.status, 201);
+    // Trying out what is saved is reading; what is not saved is run for those who may save it.
+    let preview = |body: &Value| {
+        let mut request = put("order/preview", body);
+        *request.method_mut() = axum::http::Method::POST;
+        let bearer = format!("Bearer {reader}").parse().unwrap();
+        request.headers_mut().insert("authorization", bearer);
+        request
+    };
+    assert_eq!(server.send(preview(&json!({}))).await.status, 200);
+    let own = server
+        .send(preview(&json!({"subject": "{{ 'x' * 9 }}"})))
+        .await;
+    own.is_problem(403);
     for path in ["/v1/templates", "/v1/templates/order", "/v1/retry-policies"] {
         assert_eq!(
             server.send(with_key("GET", path, &reader)).await.status,

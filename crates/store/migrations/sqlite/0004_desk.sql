@@ -71,6 +71,10 @@ CREATE TABLE template_version (
     PRIMARY KEY (name, version)
 ) STRICT, WITHOUT ROWID;
 
+-- The newest emails of a template are found without sorting all of them.
+DROP INDEX email_template;
+CREATE INDEX email_template ON email (template, id) WHERE template IS NOT NULL;
+
 -- People who may use the dashboard.
 CREATE TABLE admin (
     name          TEXT    NOT NULL PRIMARY KEY,

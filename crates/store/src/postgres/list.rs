@@ -15,15 +15,13 @@ use tokio_postgres::types::ToSql;
 use super::email_row::{record_columns, record_of};
 use super::error::corrupt;
 use super::pool::Pool;
+use super::search::{self, Common};
 use super::state_row::{get, named, optional_name, unsigned};
 use super::{PostgresStore, recipient_row};
 use crate::dead_group;
 
 /// A value to be bound.
 pub(super) type Value = Box<dyn ToSql + Sync + Send>;
-
-/// The index of subjects knows this many characters of each.
-const SUBJECT_INDEXED: usize = 200;
 
 impl PostgresStore {
     pub(super) async fn find_email(&self, id: EmailId) -> StoreResult<Option<EmailRecord>> {
@@ -65,7 +63,7 @@ impl PostgresStore {
         if cannot_match(filter) {
             return Ok(Vec::new());
         }
-        let (sql, values) = list_query(filter);
+        let (sql, values) = list_query(filter, self.common_in(filter).await?);
         let rows = self.desk.query(&sql, &bound(&values)).await?;
         records_of(&self.desk, &rows).await
     }
@@ -144,8 +142,8 @@ pub(super) fn cannot_match(filter: &EmailFilter) -> bool {
 }
 
 /// The query for a filter. The text is put together from fixed pieces; values are always bound.
-fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
-    let (conditions, mut values) = matching(filter);
+fn list_query(filter: &EmailFilter, common: Common) -> (String, Vec<Value>) {
+    let (conditions, mut values) = conditions(filter, common);
     values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
     let limit = values.len();
     let columns = record_columns();
@@ -172,12 +170,13 @@ pub(super) fn bound(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
 
 /// What emails must fulfil to match, as a condition and the values bound in it.
 pub(super) fn matching(filter: &EmailFilter) -> (String, Vec<Value>) {
+    conditions(filter, Common::default())
+}
+
+fn conditions(filter: &EmailFilter, common: Common) -> (String, Vec<Value>) {
     let mut conditions = Vec::new();
     let mut values: Vec<Value> = Vec::new();
-    let mut bind = |value: Value| {
-        values.push(value);
-        format!("${}", values.len())
-    };
+    let mut bind = search::binding(&mut values);
     conditions.extend(in_status(&filter.statuses));
     if let Some(owner) = &filter.owner {
         conditions.push(format!("e.owner = {}", bind(Box::new(owner.clone()))));
@@ -202,12 +201,12 @@ pub(super) fn matching(filter: &EmailFilter) -> (String, Vec<Value>) {
         conditions.push(format!("l.id < {}", bind(Box::new(after.0))));
     }
     if let Some(to) = &filter.to {
-        let place = bind(Box::new(to.to_lowercase()));
-        conditions.push(format!("l.id IN ({})", sent_to(&place)));
+        conditions.push(search::to(to, common, &mut bind));
     }
     if let Some(q) = &filter.q {
-        conditions.push(search(q, &mut bind));
+        conditions.push(search::for_text(q, common, &mut bind));
     }
+    drop(bind);
     if conditions.is_empty() {
         conditions.push("true".to_owned());
     }
@@ -223,44 +222,4 @@ fn in_status(statuses: &[Status]) -> Option<String> {
         .map(|status| format!("'{status}'"))
         .collect();
     (!names.is_empty()).then(|| format!("l.status IN ({})", names.join(", ")))
-}
-
-/// The ids of emails to an address. The list of addresses is folded as a whole: to the planner
-/// that is one condition that few rows fulfil, which a subquery per row is not.
-fn sent_to(place: &str) -> String {
-    format!(
-        "SELECT id FROM email WHERE first_recipient = {place}
-         UNION ALL
-         SELECT id FROM email WHERE recipient_count > 1 AND lower(recipients::text)::jsonb ? {place}"
-    )
-}
-
-/// An id, a key, an exact address or the start of a subject.
-fn search(q: &str, bind: &mut impl FnMut(Value) -> String) -> String {
-    let key = bind(Box::new(q.to_owned()));
-    let by_key = format!("SELECT id FROM email WHERE message_key = {key}");
-    if let Ok(id) = q.trim().parse::<EmailId>() {
-        let place = bind(Box::new(id.0));
-        return format!("l.id IN (SELECT {place}::uuid UNION ALL {by_key})");
-    }
-    // The start of a subject as a range, which the index serves, and then all of it. Folded like
-    // the index: ASCII letters only.
-    let folded = q.to_ascii_lowercase();
-    let from: String = folded.chars().take(SUBJECT_INDEXED).collect();
-    let to = bind(Box::new(format!("{from}\u{10ffff}")));
-    let from = bind(Box::new(from));
-    let start = bind(Box::new(folded));
-    let mut ids = format!(
-        "{by_key}
-         UNION ALL
-         SELECT id FROM email
-         WHERE left(lower(subject COLLATE \"C\"), {SUBJECT_INDEXED}) >= {from}
-           AND left(lower(subject COLLATE \"C\"), {SUBJECT_INDEXED}) < {to}
-           AND starts_with(lower(subject COLLATE \"C\"), {start})"
-    );
-    if q.contains('@') {
-        let address = bind(Box::new(q.to_lowercase()));
-        ids = format!("{ids} UNION ALL {}", sent_to(&address));
-    }
-    format!("l.id IN ({ids})")
 }

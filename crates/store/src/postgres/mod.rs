@@ -28,6 +28,7 @@ mod prune;
 mod recipient_row;
 mod rescue;
 mod schedule;
+mod search;
 mod state_row;
 mod statistics;
 mod sweep;

@@ -288,7 +288,7 @@ async fn alter(
         return Ok(OperationChanged::Refused(operation.status));
     };
     if status == operation.status {
-        return Ok(OperationChanged::Done(operation));
+        return Ok(OperationChanged::Done(Box::new(operation)));
     }
     let now: Timestamp = client
         .query_one("SELECT posthaste_now()", &[])
@@ -314,7 +314,7 @@ async fn alter(
             ],
         )
         .await?;
-    Ok(OperationChanged::Done(operation))
+    Ok(OperationChanged::Done(Box::new(operation)))
 }
 
 /// Keeps where an operation is now.

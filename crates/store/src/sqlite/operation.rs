@@ -228,7 +228,7 @@ fn alter(
         return Ok(OperationChanged::Refused(operation.status));
     };
     if status == operation.status {
-        return Ok(OperationChanged::Done(operation));
+        return Ok(OperationChanged::Done(Box::new(operation)));
     }
     operation.status = status;
     operation.finished_at = status.is_over().then(|| flush.now());
@@ -245,7 +245,7 @@ fn alter(
         &id.to_string(),
         status.as_str(),
     )?;
-    Ok(OperationChanged::Done(operation))
+    Ok(OperationChanged::Done(Box::new(operation)))
 }
 
 /// Keeps where an operation is now.

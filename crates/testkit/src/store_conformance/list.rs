@@ -43,6 +43,45 @@ pub async fn the_newest_come_first_and_without_attempts(fixture: &impl StoreFixt
     }
 }
 
+pub async fn what_very_many_emails_share_is_found_like_what_few_do(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let rare = scene
+        .accept(
+            an_email("rare")
+                .subject("Receipt 1")
+                .to(["ann@example.org"]),
+        )
+        .await;
+    let many: Vec<_> = (0..5_200)
+        .map(|n| {
+            an_email(&format!("{n}"))
+                .subject("Receipt 2")
+                .to(["bob@example.org", "x@example.org"])
+        })
+        .map(crate::EmailBuilder::build)
+        .collect();
+    let newest: Vec<EmailId> = many.iter().rev().take(3).map(|email| email.id).collect();
+    scene.store.accept(many, true).await.expect("accept");
+    for filter in [
+        by_q("receipt"),
+        by_q("receipt 2"),
+        by_to("bob@example.org"),
+        by_to("X@example.org"),
+        by_q("bob@example.org"),
+    ] {
+        let filter = EmailFilter { limit: 3, ..filter };
+        assert_eq!(scene.list(filter.clone()).await, newest, "{filter:?}");
+    }
+    for filter in [by_q("receipt 1"), by_to("ann@example.org"), by_q("rare")] {
+        assert_eq!(scene.list(filter).await, [rare]);
+    }
+    let both = EmailFilter {
+        to: Some("ann@example.org".into()),
+        ..by_q("receipt")
+    };
+    assert_eq!(scene.list(both).await, [rare]);
+}
+
 pub async fn pages_have_no_gaps_and_no_repeats(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     let emails: Vec<_> = (0..250)

@@ -252,6 +252,7 @@ macro_rules! store_conformance {
             }
             list {
                 the_newest_come_first_and_without_attempts,
+                what_very_many_emails_share_is_found_like_what_few_do,
                 pages_have_no_gaps_and_no_repeats,
                 emails_are_found_by_status,
                 emails_are_found_by_owner_template_and_age,
