@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::UsageError;
 use crate::output;
@@ -44,11 +45,12 @@ fn first_line(text: &str) -> anyhow::Result<String> {
 
 /// What is typed, without showing it.
 async fn typed(prompt: &str) -> anyhow::Result<String> {
+    // Set before the terminal falls silent: whoever interrupts wants to see again what they type.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let silence = Silence::begin();
     let mut out = std::io::stderr();
     write!(out, "{prompt}")?;
     out.flush()?;
-    let interrupted = tokio::signal::ctrl_c();
-    let silence = Silence::begin();
     let line = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         std::io::stdin().lock().read_line(&mut line).map(|_| line)
@@ -59,7 +61,7 @@ async fn typed(prompt: &str) -> anyhow::Result<String> {
             output::error("");
             first_line(&line??)
         }
-        _ = interrupted => {
+        _ = interrupt.recv() => {
             drop(silence);
             output::error("");
             // The thread that reads cannot be stopped otherwise.

@@ -78,13 +78,15 @@ impl TemplateContent {
     }
 }
 
-/// Whether this may be the name of a template: lowercase letters, digits, `.`, `-` and `_`.
+/// Whether this may be the name of a template: lowercase letters, digits, `.`, `-` and `_`. `new`
+/// is where templates are made.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b);
     (1..=LONGEST_NAME).contains(&text.len())
         && text.bytes().all(plain)
         && text.as_bytes()[0].is_ascii_alphanumeric()
+        && text != "new"
 }
 
 /// A version of a template.
@@ -132,7 +134,16 @@ mod tests {
         for name in ["welcome", "order.confirmation-2", "a_b"] {
             assert!(is_name(name), "{name}");
         }
-        for name in ["", "Welcome", "a/b", "-a", ".a", "ä", &"a".repeat(101)] {
+        for name in [
+            "",
+            "new",
+            "Welcome",
+            "a/b",
+            "-a",
+            ".a",
+            "ä",
+            &"a".repeat(101),
+        ] {
             assert!(!is_name(name), "{name}");
         }
     }

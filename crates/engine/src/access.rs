@@ -218,3 +218,34 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
             out
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use posthaste_core::Timestamp;
+
+    use super::*;
+
+    fn admin(role: Role) -> Caller {
+        Caller::of_admin(&Admin {
+            name: "ann".into(),
+            role,
+            created_at: Timestamp::UNIX_EPOCH,
+        })
+    }
+
+    #[test]
+    fn a_viewer_sees_everyones_emails_and_may_only_read() {
+        let viewer = admin(Role::Viewer);
+        assert!(viewer.may("read"));
+        assert!(!viewer.may("send") && !viewer.may("admin"));
+        assert_eq!(viewer.sees_only(), None);
+    }
+
+    #[test]
+    fn an_operator_may_do_everything_under_their_name() {
+        let operator = admin(Role::Operator);
+        assert!(SCOPES.iter().all(|scope| operator.may(scope)));
+        assert_eq!(operator.sees_only(), None);
+        assert_eq!(operator.actor().name, "admin:ann");
+    }
+}

@@ -19,9 +19,15 @@ pub(crate) struct Standing {
 /// What saving makes of it.
 pub(crate) enum Verdict {
     /// Nothing; this is the answer.
-    Answered(TemplateSaved),
+    Answered(Box<TemplateSaved>),
     /// A version with this number.
     Next(u32),
+}
+
+impl Verdict {
+    fn answered(answer: TemplateSaved) -> Self {
+        Self::Answered(Box::new(answer))
+    }
 }
 
 impl Standing {
@@ -31,10 +37,10 @@ impl Standing {
         match self.current {
             // Also where it was based on another version: whoever saves twice meant it once.
             Some(newest) if newest.content == *content => {
-                Verdict::Answered(TemplateSaved::Unchanged(newest))
+                Verdict::answered(TemplateSaved::Unchanged(newest))
             }
             _ if based_on.is_some_and(|edited| edited != visible) => {
-                Verdict::Answered(TemplateSaved::Conflict(visible))
+                Verdict::answered(TemplateSaved::Conflict(visible))
             }
             _ => Verdict::Next(self.highest.saturating_add(1)),
         }

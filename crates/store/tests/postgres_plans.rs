@@ -121,6 +121,36 @@ async fn no_hot_query_touches_what_is_over() {
     }
 }
 
+#[tokio::test]
+async fn dead_letters_are_grouped_without_a_look_at_other_emails() {
+    let database = Database::fresh().await;
+    let options = PostgresOptions::new(database.url());
+    let _store = PostgresStore::open(options).await.unwrap();
+    let beside = database.beside().await;
+    many_sent(&beside, 20_000).await;
+    let some_die =
+        "UPDATE email_log SET status = 'dead', sent_at = NULL, dead_reason = 'HardBounce',
+             fingerprint = nullif(substr(id::text, 2, 1), '0'), last_error = '550 no'
+         WHERE left(id::text, 2) < '02'";
+    for sql in [some_die, "VACUUM ANALYZE email_log"] {
+        beside.batch_execute(sql).await.unwrap();
+    }
+    let sql = PostgresStore::dead_group_query();
+    let explain = format!("EXPLAIN (ANALYZE, FORMAT JSON) {sql}");
+    let plan: serde_json::Value = beside.query_one(&explain, &[]).await.unwrap().get(0);
+    let mut found = Vec::new();
+    nodes(&plan, &mut found);
+    for (node, _, index) in &found {
+        let is_of_others = index.starts_with("email_log") && !index.starts_with("email_log_dead");
+        assert!(
+            node != "Seq Scan" && !is_of_others,
+            "{node} {index}: {plan:#}"
+        );
+    }
+    let groups = beside.query(&sql, &[]).await.unwrap();
+    assert_eq!(groups.len(), 2, "by error and by reason");
+}
+
 /// Inserts emails that were sent long ago.
 async fn many_sent(beside: &tokio_postgres::Client, count: i32) {
     beside

@@ -99,6 +99,12 @@ async fn a_template_is_written_previewed_saved_and_restored() {
         .until_shows(".notice", "on its way to me@example.org")
         .await;
     sink.wait_for(2).await;
+
+    browser.open(&server.url("/admin/templates")).await;
+    let list = browser.text(".list").await;
+    assert!(list.contains("own schedule, 2 attempts"), "{list}");
+    assert!(!list.contains("never"), "it was used: {list}");
+    browser.picture("desk-dark-templates-used").await;
 }
 
 #[tokio::test]

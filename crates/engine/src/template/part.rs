@@ -10,7 +10,8 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use super::filter;
 use super::variables::Variables;
 
-/// What a rendering may cost, in steps: about 20 milliseconds at the very most.
+/// What rendering one part may cost, in steps: enough for tables of thousands of rows, and over in a
+/// moment.
 const FUEL: u64 = 200_000;
 /// How deep macros and loops may call each other: little enough for the stack of any thread.
 const DEEPEST: usize = 40;

@@ -59,7 +59,8 @@ impl Visitor {
         if self.owner().is_none() {
             return Ok(());
         }
-        let message = "This page is about everyone's emails: log in, or use a key with the scope `admin`.";
+        let message =
+            "This page is about everyone's emails: log in, or use a key with the scope `admin`.";
         Err(Problem::new(Kind::Forbidden, message))
     }
 

@@ -24,8 +24,8 @@ pub(crate) struct NewEmailBody {
     /// `Idempotency-Key`.
     #[schema(max_length = 255, example = "order-4711-confirmation")]
     message_key: Option<String>,
-    /// The sender, as `address` or `Name <address>`.
-    #[schema(required, value_type = String, example = "Shop <shop@example.org>")]
+    /// The sender, as `address` or `Name <address>`. May be left out if the template has one.
+    #[schema(example = "Shop <shop@example.org>")]
     from: Option<String>,
     /// The recipients: one or a list.
     #[serde(default)]
@@ -43,7 +43,7 @@ pub(crate) struct NewEmailBody {
     #[serde(default)]
     #[schema(value_type = Option<AddressList>)]
     reply_to: Addresses,
-    /// The subject.
+    /// The subject. Counts more than that of the template.
     #[schema(max_length = 1000, example = "Your order")]
     subject: Option<String>,
     /// The text body. Give text, html or both.
@@ -51,7 +51,8 @@ pub(crate) struct NewEmailBody {
     text: Option<String>,
     /// The HTML body.
     html: Option<String>,
-    /// A template to render instead of text and html.
+    /// A template to make it from, instead of text and html. It also says the priority and the retry
+    /// policy, unless they are given.
     template: Option<String>,
     /// What the template needs.
     #[schema(value_type = Option<Object>)]
@@ -74,7 +75,7 @@ pub(crate) struct NewEmailBody {
     /// The name of a retry policy, or a policy of its own.
     #[schema(value_type = Option<PolicyChoice>)]
     retry_policy: Option<PolicyBody>,
-    /// `high`, `normal` (default) or `low`.
+    /// `high`, `normal` (default) or `low`; the template's if left out.
     priority: Option<String>,
     /// Data of your own, given back with the email.
     #[schema(value_type = Option<std::collections::HashMap<String, String>>)]

@@ -13,7 +13,6 @@ use bytes::Bytes;
 use mail_parser::{Message, MessageParser, MessagePart, MimeHeaders as _};
 use maud::{Markup, html};
 
-use super::powerless::powerless;
 use crate::access::Visitor;
 use crate::app::App;
 use crate::id::Id;
@@ -157,7 +156,7 @@ pub(super) fn framed(content: &[u8]) -> Result<Response, Problem> {
     let message = MessageParser::default().parse(content);
     let html = message.as_ref().and_then(|message| {
         let html = html_of(message)?;
-        Some(powerless(&with_images(html, message)))
+        Some(page::powerless(&with_images(html, message)))
     });
     let none = || Problem::new(Kind::NotFound, "This email has no HTML.");
     Ok(page::document(

@@ -311,14 +311,14 @@ impl Shown<'_> {
         html! {
             tr data-key=(email.id) {
                 @if selects {
-                    td {
+                    td class="select" {
                         input type="checkbox" name="id" value=(email.id) form="bulk"
                             aria-label={ "Select " (crate::page::subject_or(Some(subject))) };
                     }
                 }
                 td { (heading(email)) }
                 td data-label="Why" {
-                    div class="small" { (why.unwrap_or_default()) }
+                    span class="small" { (why.unwrap_or_default()) }
                     @if let Some(error) = &state.last_error { div class="clip small faint" { (error) } }
                 }
                 td data-label="Attempts" { (counted(u64::from(state.attempt_number), "attempt", "attempts")) }

@@ -11,14 +11,14 @@ use posthaste_core::port::{Action, EmailFilter};
 use posthaste_core::status::Status;
 
 use super::email::{act_and_return, button};
-use super::emails::{next_attempt, recipients};
+use super::emails::{heading, next_attempt};
 use super::frame::{self, Section};
 use super::pulse::Numbers;
 use crate::access::{Submitted, Visitor};
 use crate::app::App;
 use crate::body::OUTBOX_STATUSES;
 use crate::id::Id;
-use crate::page::{address, counted, empty, moment, pager, pill, subject_or};
+use crate::page::{address, counted, empty, moment, pager, pill};
 use crate::problem::Problem;
 use crate::query::Parameters;
 
@@ -90,7 +90,7 @@ fn table(app: &App, visitor: &Visitor, emails: &[EmailRecord]) -> Markup {
             caption class="hidden" { "Emails that are not delivered, newest first" }
             thead {
                 tr {
-                    @for name in ["Status", "To", "Subject", "Attempts", "Next retry", "Last error", "Created", ""] {
+                    @for name in ["Status", "Email", "Attempts", "Next retry", "Last error", "Created", ""] {
                         th scope="col" { (name) }
                     }
                 }
@@ -109,10 +109,7 @@ fn row(app: &App, visitor: &Visitor, email: &EmailRecord, now: Timestamp) -> Mar
             td data-live={ "status-" (key) } {
                 @if is_failed { (pill("bad", "✕", "failed")) } @else { (pill("warn", "↻", "pending")) }
             }
-            td data-label="To" { (recipients(email)) }
-            td class="subject" {
-                a href={ "/admin/emails/" (key) } { (subject_or(Some(&email.summary.subject))) }
-            }
+            td { (heading(email)) }
             td data-label="Attempts" data-live={ "attempts-" (key) } {
                 (email.state.attempt_count) " of " (app.operator.max_attempts(email))
             }

@@ -18,7 +18,6 @@ mod login;
 mod messages;
 mod operations;
 mod overview;
-mod powerless;
 mod pulse;
 mod settings;
 mod templates;

@@ -6,7 +6,7 @@
 mod asset;
 mod component;
 mod door;
-mod tame;
+mod powerless;
 
 use axum::body::Body;
 use axum::http::header::{
@@ -20,7 +20,7 @@ use maud::{DOCTYPE, Markup, html};
 pub(crate) use self::asset::{serve, template_assets};
 pub(crate) use self::component::*;
 pub(crate) use self::door::{door, leading_on};
-pub(crate) use self::tame::tamed;
+pub(crate) use self::powerless::powerless;
 use crate::problem::Problem;
 
 /// Our own style, script and frames, and nothing else.

@@ -6,6 +6,7 @@ mod access;
 mod action;
 mod batch;
 mod browser;
+mod dead_letter_pages;
 mod desk;
 mod docs;
 mod fixture;

@@ -194,8 +194,7 @@ async fn what_an_operator_does_is_on_record_under_their_name() {
     assert_eq!(by_olga, ["retry", "login"]);
 }
 
-/// Routes that act stand in one table, which the tests above walk through. A preview changes
-/// nothing; whoever looks may ask for one.
+/// Routes that act stand in one table, which the tests above walk through.
 #[test]
 fn no_page_acts_outside_of_the_table() {
     let source = include_str!("../../src/desk/mod.rs");
@@ -208,7 +207,6 @@ fn no_page_acts_outside_of_the_table() {
     assert_eq!(
         posts,
         [
-            r#".route("/admin/template-preview", post(templates::preview))"#,
             r#".route("/admin/login", get(login::show).post(login::log_in))"#,
             r#".route("/admin/logout", post(login::log_out))"#,
         ]

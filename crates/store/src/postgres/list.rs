@@ -143,14 +143,25 @@ pub(super) fn cannot_match(filter: &EmailFilter) -> bool {
 
 /// The query for a filter. The text is put together from fixed pieces; values are always bound.
 fn list_query(filter: &EmailFilter, common: Common) -> (String, Vec<Value>) {
-    let (conditions, mut values) = conditions(filter, common);
+    let Matching {
+        of_state,
+        of_email,
+        mut values,
+    } = Matching::to(filter, common);
     values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
     let limit = values.len();
     let columns = record_columns();
-    let sql = format!(
-        "SELECT {columns} FROM email_log l JOIN email e ON e.id = l.id
-         WHERE {conditions} ORDER BY l.id DESC LIMIT ${limit}"
-    );
+    let from = if common.is_any() {
+        // One after the other from the newest, until there are enough. `OFFSET 0` keeps the
+        // planner from gathering all of them first.
+        format!(
+            "(SELECT * FROM email_log l WHERE {of_state} ORDER BY l.id DESC OFFSET 0) AS l
+             CROSS JOIN LATERAL (SELECT * FROM email e WHERE e.id = l.id AND {of_email} OFFSET 0) AS e"
+        )
+    } else {
+        format!("email_log l JOIN email e ON e.id = l.id WHERE {of_state} AND {of_email}")
+    };
+    let sql = format!("SELECT {columns} FROM {from} ORDER BY l.id DESC LIMIT ${limit}");
     (sql, values)
 }
 
@@ -170,47 +181,72 @@ pub(super) fn bound(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
 
 /// What emails must fulfil to match, as a condition and the values bound in it.
 pub(super) fn matching(filter: &EmailFilter) -> (String, Vec<Value>) {
-    conditions(filter, Common::default())
+    let matching = Matching::to(filter, Common::default());
+    let condition = format!("{} AND {}", matching.of_state, matching.of_email);
+    (condition, matching.values)
 }
 
-fn conditions(filter: &EmailFilter, common: Common) -> (String, Vec<Value>) {
-    let mut conditions = Vec::new();
-    let mut values: Vec<Value> = Vec::new();
-    let mut bind = search::binding(&mut values);
-    conditions.extend(in_status(&filter.statuses));
-    if let Some(owner) = &filter.owner {
-        conditions.push(format!("e.owner = {}", bind(Box::new(owner.clone()))));
+/// What emails must fulfil to match.
+struct Matching {
+    /// As a condition on `email_log l`.
+    of_state: String,
+    /// As a condition on `email e`.
+    of_email: String,
+    /// What is bound in both.
+    values: Vec<Value>,
+}
+
+impl Matching {
+    fn to(filter: &EmailFilter, common: Common) -> Self {
+        let mut values: Vec<Value> = Vec::new();
+        let mut bind = search::binding(&mut values);
+        let mut of_state = Vec::from_iter(in_status(&filter.statuses));
+        let mut of_email = Vec::new();
+        if let Some(owner) = &filter.owner {
+            of_email.push(format!("e.owner = {}", bind(Box::new(owner.clone()))));
+        }
+        if !filter.ids.is_empty() {
+            let ids: Vec<uuid::Uuid> = filter.ids.iter().map(|id| id.0).collect();
+            of_state.push(format!("l.id = ANY({})", bind(Box::new(ids))));
+        }
+        if let Some(template) = &filter.template {
+            of_email.push(format!("e.template = {}", bind(Box::new(template.clone()))));
+        }
+        if let Some(fingerprint) = &filter.fingerprint {
+            let place = bind(Box::new(fingerprint.clone()));
+            of_state.push(dead_group::condition(fingerprint, &place));
+        }
+        if let Some(since) = filter.since {
+            // Nothing is older than this, and the database knows fewer years than we do.
+            let since = since.max(Timestamp::UNIX_EPOCH);
+            of_email.push(format!("e.created_at >= {}", bind(Box::new(since))));
+        }
+        if let Some(after) = filter.after {
+            of_state.push(format!("l.id < {}", bind(Box::new(after.0))));
+        }
+        if let Some(to) = &filter.to {
+            match common.to {
+                true => of_email.push(search::is_to(to, &mut bind)),
+                false => of_state.push(search::among_those_to(to, &mut bind)),
+            }
+        }
+        if let Some(q) = &filter.q {
+            match common.q {
+                true => of_email.push(search::fits(q, &mut bind)),
+                false => of_state.push(search::among_those_that_fit(q, &mut bind)),
+            }
+        }
+        drop(bind);
+        let all = |conditions: Vec<String>| match conditions.is_empty() {
+            true => "true".to_owned(),
+            false => conditions.join(" AND "),
+        };
+        Self {
+            of_state: all(of_state),
+            of_email: all(of_email),
+            values,
+        }
     }
-    if !filter.ids.is_empty() {
-        let ids: Vec<uuid::Uuid> = filter.ids.iter().map(|id| id.0).collect();
-        conditions.push(format!("l.id = ANY({})", bind(Box::new(ids))));
-    }
-    if let Some(template) = &filter.template {
-        conditions.push(format!("e.template = {}", bind(Box::new(template.clone()))));
-    }
-    if let Some(fingerprint) = &filter.fingerprint {
-        let place = bind(Box::new(fingerprint.clone()));
-        conditions.push(dead_group::condition(fingerprint, &place));
-    }
-    if let Some(since) = filter.since {
-        // Nothing is older than this, and the database knows fewer years than we do.
-        let since = since.max(Timestamp::UNIX_EPOCH);
-        conditions.push(format!("e.created_at >= {}", bind(Box::new(since))));
-    }
-    if let Some(after) = filter.after {
-        conditions.push(format!("l.id < {}", bind(Box::new(after.0))));
-    }
-    if let Some(to) = &filter.to {
-        conditions.push(search::to(to, common, &mut bind));
-    }
-    if let Some(q) = &filter.q {
-        conditions.push(search::for_text(q, common, &mut bind));
-    }
-    drop(bind);
-    if conditions.is_empty() {
-        conditions.push("true".to_owned());
-    }
-    (conditions.join(" AND "), values)
 }
 
 /// States stand in the text, so that PostgreSQL sees which partial index holds them; each once

@@ -204,6 +204,15 @@ impl PostgresStore {
     }
 }
 
+impl PostgresStore {
+    /// The query that counts and groups dead letters, for the same kind of test.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn dead_group_query() -> String {
+        crate::dead_group::query(None)
+    }
+}
+
 impl Drop for PostgresStore {
     fn drop(&mut self) {
         if let Some(listener) = &self.listener {

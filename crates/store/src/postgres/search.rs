@@ -19,8 +19,17 @@ const MANY: u32 = 5_000;
 /// Which parts of a filter very many emails fulfil.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Common {
-    to: bool,
-    q: bool,
+    /// The address.
+    pub(super) to: bool,
+    /// What is searched for.
+    pub(super) q: bool,
+}
+
+impl Common {
+    /// Whether there is such a part.
+    pub(super) const fn is_any(self) -> bool {
+        self.to || self.q
+    }
 }
 
 impl PostgresStore {
@@ -56,28 +65,35 @@ pub(super) fn binding(values: &mut Vec<Value>) -> impl FnMut(Value) -> String + 
     }
 }
 
-/// What emails must fulfil to be to an address.
-pub(super) fn to(address: &str, common: Common, bind: &mut impl FnMut(Value) -> String) -> String {
-    let place = bind(Box::new(address.to_lowercase()));
-    if common.to {
-        is_to(&place)
-    } else {
-        format!("l.id IN ({})", sent_to(&place))
-    }
+/// What the state of an email must fulfil for it to be to an address.
+pub(super) fn among_those_to(to: &str, bind: &mut impl FnMut(Value) -> String) -> String {
+    let place = bind(Box::new(to.to_lowercase()));
+    format!("l.id IN ({})", sent_to(&place))
 }
 
-/// What emails must fulfil to have this id, key, address, or start of a subject.
-pub(super) fn for_text(q: &str, common: Common, bind: &mut impl FnMut(Value) -> String) -> String {
-    if !common.q {
-        return format!("l.id IN ({})", ids_for(q, bind));
-    }
+/// What an email must fulfil to be to an address.
+pub(super) fn is_to(to: &str, bind: &mut impl FnMut(Value) -> String) -> String {
+    let place = bind(Box::new(to.to_lowercase()));
+    format!(
+        "(e.first_recipient = {place}
+          OR (e.recipient_count > 1 AND lower(e.recipients::text)::jsonb ? {place}))"
+    )
+}
+
+/// What the state of an email must fulfil for it to have this id, key, address, or start of a
+/// subject.
+pub(super) fn among_those_that_fit(q: &str, bind: &mut impl FnMut(Value) -> String) -> String {
+    format!("l.id IN ({})", ids_for(q, bind))
+}
+
+/// What an email must fulfil to have this key, address, or start of a subject.
+pub(super) fn fits(q: &str, bind: &mut impl FnMut(Value) -> String) -> String {
     let key = bind(Box::new(q.to_owned()));
     let start = bind(Box::new(q.to_ascii_lowercase()));
     let mut condition =
         format!("e.message_key = {key} OR starts_with(lower(e.subject COLLATE \"C\"), {start})");
     if q.contains('@') {
-        let address = bind(Box::new(q.to_lowercase()));
-        condition = format!("{condition} OR {}", is_to(&address));
+        condition = format!("{condition} OR {}", is_to(q, bind));
     }
     format!("({condition})")
 }
@@ -89,14 +105,6 @@ fn sent_to(place: &str) -> String {
         "SELECT id FROM email WHERE first_recipient = {place}
          UNION ALL
          SELECT id FROM email WHERE recipient_count > 1 AND lower(recipients::text)::jsonb ? {place}"
-    )
-}
-
-/// The same of one email.
-fn is_to(place: &str) -> String {
-    format!(
-        "(e.first_recipient = {place}
-          OR (e.recipient_count > 1 AND lower(e.recipients::text)::jsonb ? {place}))"
     )
 }
 

@@ -87,7 +87,7 @@ async fn save(
     actor: &Actor,
 ) -> Result<TemplateSaved, Trouble> {
     let version = match standing(client, name).await?.save(&content, based_on) {
-        Verdict::Answered(answer) => return Ok(answer),
+        Verdict::Answered(answer) => return Ok(*answer),
         Verdict::Next(version) => version,
     };
     let policy = serde_json::to_string(&content.policy).map_err(corrupt)?;

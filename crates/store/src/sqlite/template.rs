@@ -111,7 +111,7 @@ impl SqliteStore {
         self.writer
             .run(
                 move |flush| match standing(flush, &name)?.save(&content, based_on) {
-                    Verdict::Answered(answer) => Ok(answer),
+                    Verdict::Answered(answer) => Ok(*answer),
                     Verdict::Next(version) => {
                         write(flush, &name, version, &content, &actor.name)?;
                         let content = content.clone();

@@ -109,8 +109,9 @@ What to look at, within the first minute:
 
   Overview       mail comes in and is sent; about every third email meets trouble
   Emails         \"Retrying (attempt 2 of 4)\": greylisted, flaky and dropped mail arrives later by itself
-  Dead letters   no such user, mailbox full, spam …: one group each. Retry the group \"Try again
-                 later\": this time the server takes them. Discard those of users that do not exist.
+  Dead letters   no such user, mailbox full, spam …: one group each. Retry the groups \"Try again later\"
+                 and, after the outage, \"closed the connection (at banner)\": now the server takes
+                 them. Discard those of users that do not exist.
   Uncertain      the server took an email and vanished before it said so: you decide
   Templates      what these emails are made from, with the times of their retries
   An outage      of {outage} s after {first} s, and again every minute: mail waits, then catches up

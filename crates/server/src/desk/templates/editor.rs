@@ -250,7 +250,7 @@ impl Editor<'_> {
                 }
             }
             @let html = rendered.ok().and_then(|rendered| rendered.html);
-            iframe id="preview-html" sandbox="" title="The HTML of the preview" hidden[html.is_none()] srcdoc=(page::tamed(&html.unwrap_or_default())) {}
+            iframe id="preview-html" sandbox="" title="The HTML of the preview" hidden[html.is_none()] srcdoc=(page::powerless(&html.unwrap_or_default())) {}
             p class="faint small" { "Shown without scripts, and without loading anything from elsewhere." }
         }
     }

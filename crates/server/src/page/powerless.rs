@@ -20,7 +20,7 @@ const REACHING: [&str; 11] = [
 ];
 
 /// The same HTML, with elements that reach out called `x-…`, which browsers do not know.
-pub(super) fn powerless(html: &str) -> String {
+pub(crate) fn powerless(html: &str) -> String {
     let mut kept = String::with_capacity(html.len());
     let mut rest = html;
     while let Some(at) = rest.find('<') {
