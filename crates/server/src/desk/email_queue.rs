@@ -69,15 +69,15 @@ fn health(numbers: &Numbers) -> Markup {
             &html! { "Every email was delivered. Nothing is pending, nothing has failed." },
         ),
         (_, 0) => {
-            html! { p { (pill("warn", "↻", &pending_text())) " and will be tried again by itself." } }
+            html! { p { (pill("warn", "↻", &pending_text())) " and will be tried again." } }
         }
         (0, _) => {
-            html! { p { (pill("bad", "✕", &failed_text())) " and needs a decision: retry or dismiss." } }
+            html! { p { (pill("bad", "✕", &failed_text())) ": retry or dismiss." } }
         }
         (_, _) => html! {
             p {
-                (pill("bad", "✕", &failed_text())) " and needs a decision; "
-                (pill("warn", "↻", &pending_text())) " and will be tried again by itself."
+                (pill("bad", "✕", &failed_text()))  ": retry or dismiss. "
+                (pill("warn", "↻", &pending_text())) " and will be tried again."
             }
         },
     }

@@ -106,6 +106,7 @@ fn whole(
         html lang="en" {
             (page::head(title))
             body class="desk" data-csrf=(visitor.csrf_token()) {
+                (page::desk_script())
                 a class="skip" href="#main" { "Skip to the content" }
                 header class="side" {
                     a class="brand" href="/admin" { (page::logo()) "Posthaste" }

@@ -22,8 +22,15 @@ pub(crate) const DESK_CSS: Asset = Asset {
     content: include_str!("desk.css"),
 };
 
+/// The mark in the tab of a browser.
+pub(crate) const ICON: Asset = Asset {
+    name: "icon.svg",
+    kind: "image/svg+xml",
+    content: include_str!("icon.svg"),
+};
+
 /// What makes pages live.
-pub(crate) const DESK_JS: Asset = Asset {
+const DESK_JS: Asset = Asset {
     name: "desk.js",
     kind: "text/javascript; charset=utf-8",
     content: include_str!("desk.js"),
@@ -43,7 +50,12 @@ const TEMPLATE_JS: Asset = Asset {
     content: include_str!("template.js"),
 };
 
-const ALL: [&Asset; 4] = [&DESK_CSS, &DESK_JS, &TEMPLATE_CSS, &TEMPLATE_JS];
+const ALL: [&Asset; 5] = [&ICON, &DESK_CSS, &DESK_JS, &TEMPLATE_CSS, &TEMPLATE_JS];
+
+/// What every screen of the desk needs besides.
+pub(crate) fn desk_script() -> Markup {
+    html! { script src=(DESK_JS.address()) defer {} }
+}
 
 /// What the editor of templates needs besides.
 pub(crate) fn template_assets() -> Markup {

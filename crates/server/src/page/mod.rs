@@ -17,7 +17,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
-pub(crate) use self::asset::{serve, template_assets};
+pub(crate) use self::asset::{desk_script, serve, template_assets};
 pub(crate) use self::component::*;
 pub(crate) use self::door::{door, leading_on};
 pub(crate) use self::powerless::powerless;
@@ -25,7 +25,7 @@ use crate::problem::Problem;
 
 /// Our own style, script and frames, and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
-     connect-src 'self'; img-src data:; frame-src 'self'; base-uri 'none'; form-action 'self'; \
+     connect-src 'self'; img-src 'self' data:; frame-src 'self'; base-uri 'none'; form-action 'self'; \
      frame-ancestors 'none'";
 /// For the HTML of an email: its own style, its own images, no loads, no scripts, no forms, no
 /// way out of its frame.
@@ -77,7 +77,7 @@ pub(crate) fn respond(page: Markup) -> Response {
     document(Guard::Page, "text/html; charset=utf-8", page.into_string())
 }
 
-/// What every page has in its head.
+/// What every page has in its head. Only the desk has a script.
 pub(crate) fn head(title: &str) -> Markup {
     html! {
         head {
@@ -85,17 +85,11 @@ pub(crate) fn head(title: &str) -> Markup {
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
             title { (title) " · Posthaste" }
-            link rel="icon" href=(ICON);
+            link rel="icon" href=(asset::ICON.address());
             link rel="stylesheet" href=(asset::DESK_CSS.address());
-            script src=(asset::DESK_JS.address()) defer {}
         }
     }
 }
-
-/// The mark in the tab of a browser.
-const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Crect \
-     width='24' height='24' rx='6' fill='%232456d6'/%3E%3Cpath d='M5 8l7 5 7-5M5 8v8h14V8z' fill='none' \
-     stroke='white' stroke-width='2' stroke-linejoin='round'/%3E%3C/svg%3E";
 
 /// The mark beside the name.
 pub(crate) fn logo() -> Markup {
