@@ -151,7 +151,10 @@ impl Parameters {
         let mut reading = Reading::default();
         let mut version = None;
         for (name, text) in self.given() {
-            let number = || text.parse().map_err(|_| "must be a whole number".to_owned());
+            let number = || {
+                text.parse()
+                    .map_err(|_| "must be a whole number".to_owned())
+            };
             match name {
                 "version" => reading.set(&mut version, name, number().map(Some)),
                 other => reading.unknown(other, &["version"]),
@@ -162,13 +165,17 @@ impl Parameters {
 
     /// Which way to look at something, where a page has several.
     pub(crate) fn view(&self) -> Option<&str> {
-        self.given().find(|(name, _)| *name == "view").map(|(_, view)| view)
+        self.given()
+            .find(|(name, _)| *name == "view")
+            .map(|(_, view)| view)
     }
 
     /// A parameter of a page, if it is given.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let mut given = self.given();
-        given.find(|(given, _)| *given == name).map(|(_, text)| text)
+        given
+            .find(|(given, _)| *given == name)
+            .map(|(_, text)| text)
     }
 
     /// What is given; a parameter without a value is as good as none.

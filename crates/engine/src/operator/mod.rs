@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use posthaste_core::email::{EmailId, EmailRecord};
 use posthaste_core::port::{
-    Acted, Action, Actor, AlertChannel, AuditEntry, AuditFilter, Captured, ChannelState, DeadGroup, EmailFilter, HistoryStep, SharedStore,
-    Statistics, StoreResult, Violation,
+    Acted, Action, Actor, AlertChannel, AuditEntry, AuditFilter, Captured, ChannelState, DeadGroup,
+    EmailFilter, HistoryStep, SharedStore, Statistics, StoreResult, Violation,
 };
 use tokio::sync::Notify;
 

@@ -29,7 +29,7 @@ pub(crate) fn span(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, m) if m < 10 && seconds % 60 > 0 => format!("{m} min {} s", seconds % 60),
+        (0, 0, m) if m < 10 && !seconds.is_multiple_of(60) => format!("{m} min {} s", seconds % 60),
         (0, 0, m) => format!("{m} min"),
         (0, h, 0) => format!("{h} h"),
         (0, h, m) => format!("{h} h {m} min"),

@@ -26,8 +26,8 @@ use utoipa_axum::routes;
 pub(crate) use self::action::act;
 pub(crate) use self::audit::audit_page;
 pub(crate) use self::messages::act as act_on_message;
-pub(crate) use self::templates::{TemplateName, no_such_template};
 pub(crate) use self::operations::advice as operation_advice;
+pub(crate) use self::templates::{TemplateName, no_such_template};
 use crate::app::App;
 use crate::openapi::Description;
 

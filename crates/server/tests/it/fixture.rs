@@ -20,7 +20,9 @@ use posthaste_core::port::{
 use posthaste_core::status::{DeadReason, Outcome};
 use posthaste_engine::access::NewKey;
 use posthaste_engine::metrics::Source;
-use posthaste_engine::{Access, Admins, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Policies};
+use posthaste_engine::{
+    Access, Admins, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Policies,
+};
 use posthaste_server::{Limits, ServerParts, Setting};
 use posthaste_store::{SqliteOptions, SqliteStore};
 use prometheus_client::registry::Registry;

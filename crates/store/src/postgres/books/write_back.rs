@@ -249,7 +249,9 @@ impl Books {
             texts(|a| &a.worker),
             all().map(|a| a.budget.map(int)).collect::<Vec<_>>(),
             all().map(|a| a.next_attempt_at).collect::<Vec<_>>(),
-            all().map(|a| a.stage.map(Stage::as_str)).collect::<Vec<_>>(),
+            all()
+                .map(|a| a.stage.map(Stage::as_str))
+                .collect::<Vec<_>>(),
         ];
         pipeline.send(INSERT_ATTEMPTS, values).await
     }
