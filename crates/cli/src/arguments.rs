@@ -82,7 +82,8 @@ pub(crate) enum Command {
     Keys(KeysCommand),
     /// See it work: the server, a mail server that misbehaves, and a steady stream of mail
     ///
-    /// Needs nothing and leaves nothing behind; your own configuration and database are not touched.
+    /// Needs nothing and leaves nothing behind, unless --data-dir names a folder: what it writes there
+    /// stays. Your own configuration and database are not touched.
     Demo(DemoArguments),
     /// An SMTP server for trying things out: recipients such as tempfail@ make it misbehave
     Sink(SinkArguments),
@@ -207,11 +208,19 @@ pub(crate) struct ListArguments {
     #[arg(long)]
     pub(crate) since: Option<posthaste_core::Timestamp>,
     /// At most this many
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = at_least_one)]
     pub(crate) limit: usize,
     /// Only those after this one: the last id of the page before
     #[arg(long)]
     pub(crate) after: Option<EmailId>,
+}
+
+/// A limit of none would show nothing.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -325,7 +334,7 @@ pub(crate) enum OperationsCommand {
     /// List operations, newest first
     List {
         /// At most this many
-        #[arg(long, default_value_t = 50)]
+        #[arg(long, default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show how far one has come
@@ -349,7 +358,7 @@ pub(crate) enum MessagesCommand {
         #[arg(long)]
         queue: Option<String>,
         /// At most this many
-        #[arg(long, default_value_t = 50)]
+        #[arg(long, default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
         /// Only those after this one: the number that the page before ended with
         #[arg(long, value_name = "NUMBER")]
@@ -381,7 +390,7 @@ pub(crate) struct AuditArguments {
     #[arg(long)]
     pub(crate) subject: Option<String>,
     /// At most this many entries
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = at_least_one)]
     pub(crate) limit: usize,
     /// Only those after this one: the number that the page before ended with
     #[arg(long, value_name = "NUMBER")]
@@ -391,6 +400,9 @@ pub(crate) struct AuditArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum AdminCommand {
     /// Make an admin; the password is asked for, or read from standard input
+    ///
+    /// From the first admin or API key on, the dashboard needs a login and the API a key: make one for
+    /// each program with `posthaste keys create --name NAME`.
     Create {
         /// The name to log in with
         name: String,

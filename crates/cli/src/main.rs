@@ -9,6 +9,7 @@ mod logging;
 mod output;
 mod password;
 mod serving;
+mod user;
 mod view;
 mod wiring;
 

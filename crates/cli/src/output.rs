@@ -1,6 +1,7 @@
 //! Writing to people and programs. A closed pipe ends the program quietly, not with a panic.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -28,7 +29,7 @@ pub(crate) fn error(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Rows under headings, columns as wide as they need to be.
+/// Rows under headings, columns as wide as they need to be. Says so if there are none.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows
@@ -58,6 +59,32 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     for row in rows {
         show(row);
     }
+    if rows.is_empty() {
+        error("There are none.");
+    }
+}
+
+/// A length of time in words: `22 h 21 min`, `1 min 30 s`.
+pub(crate) fn span(length: Duration) -> String {
+    const UNITS: [(&str, u128); 5] = [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("min", 60_000),
+        ("s", 1_000),
+        ("ms", 1),
+    ];
+    let mut rest = length.as_millis();
+    let mut words = Vec::new();
+    for (unit, size) in UNITS {
+        if rest >= size {
+            words.push(format!("{} {unit}", rest / size));
+            rest %= size;
+        }
+    }
+    if words.is_empty() {
+        words.push("0 s".to_owned());
+    }
+    words.join(" ")
 }
 
 /// A text that fits into a column; control characters cannot reach the terminal.
@@ -74,4 +101,22 @@ pub(crate) fn short(text: &str, most: usize) -> String {
         .take(most.saturating_sub(1))
         .chain(['…'])
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_leaves_out_what_is_zero() {
+        for (seconds, words) in [
+            (0, "0 s"),
+            (90, "1 min 30 s"),
+            (1341 * 60, "22 h 21 min"),
+            (86_400 + 60, "1 d 1 min"),
+        ] {
+            assert_eq!(span(Duration::from_secs(seconds)), words);
+        }
+        assert_eq!(span(Duration::from_millis(1_200)), "1 s 200 ms");
+    }
 }

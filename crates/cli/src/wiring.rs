@@ -22,8 +22,8 @@ use tokio::sync::Notify;
 
 use crate::arguments::Global;
 use crate::config::{self, ConfigError, Database, Loaded, Overrides, Settings, without_password};
-use crate::data_dir;
 use crate::exit::NotFound;
+use crate::{data_dir, user};
 
 /// How long `doctor` waits for RabbitMQ.
 const RABBITMQ_PATIENCE: Duration = Duration::from_secs(5);
@@ -144,9 +144,15 @@ pub(crate) fn build_transport(
     settings: &Settings,
     store: &SharedStore,
 ) -> anyhow::Result<Arc<dyn Transport>> {
+    let smtp = build_smtp(settings)?;
+    Ok(smtp.unwrap_or_else(|| Arc::new(CaptureTransport::new(Arc::clone(store)))))
+}
+
+/// The way out over SMTP, if it is configured.
+pub(crate) fn build_smtp(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Transport>>> {
     let smtp = &settings.smtp;
     let Some(mut config) = settings.smtp_config()? else {
-        return Ok(Arc::new(CaptureTransport::new(Arc::clone(store))));
+        return Ok(None);
     };
     if !smtp.client_name.is_empty() {
         config.client_name = Some(smtp.client_name.clone());
@@ -166,9 +172,8 @@ pub(crate) fn build_transport(
         body: smtp.body_timeout.0,
         dot: smtp.final_dot_timeout.0,
     };
-    Ok(Arc::new(
-        SmtpTransport::new(config).context("smtp.url (SMTP_URL)")?,
-    ))
+    let transport = SmtpTransport::new(config).context("smtp.url (SMTP_URL)")?;
+    Ok(Some(Arc::new(transport)))
 }
 
 /// Everything the engine works with, and the registry of its metrics.
@@ -244,6 +249,20 @@ pub(crate) struct Desk {
     pub(crate) admins: Admins,
     /// Who is at the terminal.
     pub(crate) actor: Actor,
+    database: Database,
+}
+
+impl Desk {
+    /// Whether it is certain that no server works on the database. With PostgreSQL it never is:
+    /// one may run anywhere.
+    pub(crate) fn is_alone(&self) -> bool {
+        is_unserved(&self.database)
+    }
+}
+
+/// Whether it is certain that no server works on this database.
+pub(crate) fn is_unserved(database: &Database) -> bool {
+    matches!(database, Database::Sqlite(path) if !data_dir::is_served(path))
 }
 
 /// Opens the desk for a command on a database that is there.
@@ -287,11 +306,8 @@ async fn desk(global: &Global, opener: Opener) -> anyhow::Result<Desk> {
     let messages = MessageDesk::new(Arc::clone(&store), nobody);
     let access = Access::new(Arc::clone(&store));
     let admins = Admins::new(store, settings.admin.session.0);
-    let user = ["USER", "LOGNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok());
     let actor = Actor {
-        name: format!("cli:{}", user.unwrap_or_else(|| "unknown".into())),
+        name: format!("cli:{}", user::name()),
         owner: None,
     };
     Ok(Desk {
@@ -301,5 +317,6 @@ async fn desk(global: &Global, opener: Opener) -> anyhow::Result<Desk> {
         access,
         admins,
         actor,
+        database: settings.database()?,
     })
 }

@@ -10,6 +10,7 @@ macro_rules! implement_ports {
         use bytes::Bytes;
         use posthaste_core::Timestamp;
         use posthaste_core::admin::{Admin, Role, Session};
+        use posthaste_core::attempt::AttemptRecord;
         use posthaste_core::decision::Conclusion;
         use posthaste_core::email::{EmailId, EmailRecord, NewEmail};
         use posthaste_core::lifecycle::{Refusal, State};
@@ -135,6 +136,13 @@ macro_rules! implement_ports {
 
             async fn list(&self, filter: &EmailFilter) -> StoreResult<Vec<EmailRecord>> {
                 self.list_emails(filter).await
+            }
+
+            async fn attempts(
+                &self,
+                ids: &[EmailId],
+            ) -> StoreResult<Vec<(EmailId, AttemptRecord)>> {
+                self.attempts_of_all(ids).await
             }
 
             async fn dead_groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>> {

@@ -8,12 +8,14 @@ use crate::rig::journal::Journal;
 const SLICE: u32 = 250_000;
 
 /// One slice of emails: `$1` to `$2` of `$3`, of which `$4` are dead letters, spread evenly. The
-/// other states have their usual small shares; nothing of it is due while it is looked at.
+/// other states have their usual small shares, unless `$5` is false: then all else was sent. Nothing
+/// of it is due while it is looked at.
 const EMAILS: &str = "
     CREATE TEMPORARY TABLE slice ON COMMIT DROP AS
     WITH numbered AS (
         SELECT i, now() - interval '30 days' * (1 - i / $3::float8) AS at, md5(i::text) AS mark,
             CASE WHEN i * $4::bigint / $3 <> (i - 1) * $4::bigint / $3 THEN 'dead'
+                 WHEN NOT $5 THEN 'sent'
                  WHEN i % 250 = 1 THEN 'failed' WHEN i % 500 = 2 THEN 'pending'
                  WHEN i % 2500 = 3 THEN 'unknown' WHEN i % 500 = 4 THEN 'discarded'
                  WHEN i % 600 = 5 THEN 'cancelled' ELSE 'sent' END AS status
@@ -85,6 +87,7 @@ pub(super) async fn fill(
     database: &Client,
     emails: u32,
     dead: u32,
+    is_busy: bool,
     journal: &Journal,
 ) -> anyhow::Result<()> {
     journal.line(&format!(
@@ -100,7 +103,8 @@ pub(super) async fn fill(
             .replace("$1", &from.to_string())
             .replace("$2", &to.to_string())
             .replace("$3", &total.to_string())
-            .replace("$4", &dead.to_string());
+            .replace("$4", &dead.to_string())
+            .replace("$5", &is_busy.to_string());
         for sql in [range.as_str(), INTO_EMAIL, INTO_LOG, INTO_ATTEMPT] {
             database.batch_execute(sql).await?;
         }

@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// How many of them are dead letters
     #[arg(long, default_value_t = 10_000)]
     dead: u32,
+    /// All others were sent, and nothing waits
+    #[arg(long)]
+    healthy: bool,
     /// How often each page is asked for
     #[arg(long, default_value_t = 5)]
     requests: usize,
@@ -72,7 +75,14 @@ async fn ask_for_all(
         .stop()
         .await?;
     let database = services.database().await?;
-    fill::fill(&database, options.emails, options.dead, journal).await?;
+    fill::fill(
+        &database,
+        options.emails,
+        options.dead,
+        !options.healthy,
+        journal,
+    )
+    .await?;
     let server = Server::start(binary, &["--role", "api"], &environment).await?;
     let mut client = Client::connect(&server.address).await?;
     let known = Known::of(&mut client).await?;

@@ -55,11 +55,17 @@ pub(crate) struct PushArguments {
     /// The subject, as in "Your order {{ number }}"
     #[arg(long)]
     pub(crate) subject: Option<String>,
+    /// The HTML body
+    #[arg(long)]
+    pub(crate) html: Option<String>,
     /// A file with the HTML body
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "html")]
     pub(crate) html_file: Option<PathBuf>,
+    /// The text body
+    #[arg(long)]
+    pub(crate) text: Option<String>,
     /// A file with the text body
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub(crate) text_file: Option<PathBuf>,
     /// high, normal or low
     #[arg(long)]

@@ -21,6 +21,12 @@ pub(crate) async fn run(global: &Global, command: AdminCommand) -> anyhow::Resul
             if admins.find(&name).await?.is_some() {
                 return Err(explained(AdminError::Exists(name)));
             }
+            if !desk.access.has_credentials().await? {
+                output::error(
+                    "This is the first login: from then on the dashboard needs one, and the API a key. \
+                     Make a key for each program that sends mail:\n  posthaste keys create --name NAME",
+                );
+            }
             let password = new_password(&name, password_file.as_deref()).await?;
             let created = admins.create(&name, role, &password, actor).await;
             let admin = created.map_err(explained)?;
@@ -28,8 +34,7 @@ pub(crate) async fn run(global: &Global, command: AdminCommand) -> anyhow::Resul
                 output::json(&shown(&admin));
             } else {
                 output::line(&format!(
-                    "{} can log in at /admin/login and {}. From now on the dashboard needs a login, \
-                     and the API a key.",
+                    "{} can log in at /admin/login and {}.",
                     admin.name,
                     may(role)
                 ));

@@ -41,14 +41,22 @@ async fn treat(
 ) -> anyhow::Result<Exit> {
     let filter = filter_of(many.which);
     let named = filter.ids.len();
+    let count = desk.operator.count_dead(&filter, None).await?;
     if many.dry_run {
-        let count = desk.operator.count_dead(&filter, None).await?;
         if global.json {
             output::json(&json!({"dry_run": true, "action": action.as_str(), "count": count}));
         } else {
             output::line(&format!("{count} dead letters match. Nothing was changed."));
         }
         return Ok(Exit::Ok);
+    }
+    let missing = named.saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+    if missing > 0 {
+        output::error(&format!("{missing} of {named} are no dead letters."));
+    }
+    if count == 0 {
+        output::error("No dead letter matches.");
+        return Ok(Exit::of_action(named, 0, missing));
     }
     let new = NewOperation {
         id: OperationId::generate(),
@@ -57,15 +65,6 @@ async fn treat(
         rate_per_second: many.rate,
     };
     let operation = desk.operator.begin_operation(new, &desk.actor).await?;
-    let found = usize::try_from(operation.total).unwrap_or(usize::MAX);
-    let missing = named.saturating_sub(found);
-    if missing > 0 {
-        output::error(&format!("{missing} of {named} are no dead letters."));
-    }
-    if operation.total == 0 {
-        output::error("There are no such dead letters.");
-        return Ok(Exit::of_action(named, 0, missing));
-    }
     let exit = follow::until_over(global, desk, operation).await?;
     Ok(if exit == Exit::Ok && missing > 0 {
         Exit::PartlyDone

@@ -64,9 +64,6 @@ pub(crate) async fn list(
     } else {
         view::table(&desk.operator, &page.emails);
     }
-    if page.emails.is_empty() {
-        output::error("There are none.");
-    }
     if let Some(next) = page.next {
         output::error(&format!("There are more: --after {next}"));
     }

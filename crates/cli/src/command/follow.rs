@@ -30,9 +30,11 @@ pub(crate) async fn until_over(
     let bar = bar(global, &operation);
     let mut following = Following {
         desk,
-        seen: operation.clone(),
+        remained: operation.remaining(),
+        began: Instant::now(),
         moved: Instant::now(),
-        helps: false,
+        helps: desk.is_alone(),
+        seen: operation,
     };
     let interrupted = tokio::select! {
         ended = following.run(&bar) => { ended?; false }
@@ -47,7 +49,7 @@ pub(crate) async fn until_over(
     if global.json {
         operations::tell(global, operation);
     } else {
-        output::line(&told(&operation));
+        output::line(&told(&operation, desk.is_alone()));
     }
     Ok(exit)
 }
@@ -56,7 +58,7 @@ fn bar(global: &Global, operation: &Operation) -> ProgressBar {
     if global.json {
         return ProgressBar::hidden();
     }
-    let style = "{msg} {wide_bar} {human_pos} of {human_len} ({eta} left)";
+    let style = "{msg} {wide_bar} {human_pos} of {human_len}{prefix}";
     let name = match operation.action {
         BulkAction::Retry => "Retrying",
         BulkAction::Discard => "Discarding",
@@ -72,6 +74,9 @@ fn bar(global: &Global, operation: &Operation) -> ProgressBar {
 struct Following<'a> {
     desk: &'a Desk,
     seen: Operation,
+    /// How many were still to be treated when this began, and when that was.
+    remained: u64,
+    began: Instant,
     /// When it last went on.
     moved: Instant,
     /// Whether it is this process that goes on with it.
@@ -90,6 +95,8 @@ impl Following<'_> {
             }
             self.seen = operation;
             bar.set_position(self.seen.done + self.seen.skipped);
+            let left = self.left().map(|left| format!(" ({} left)", output::span(left)));
+            bar.set_prefix(left.unwrap_or_default());
             if self.seen.status != OperationStatus::Running {
                 return Ok(());
             }
@@ -97,6 +104,19 @@ impl Following<'_> {
             let rest = if self.helps { self.help().await? } else { LOOK };
             tokio::time::sleep(rest).await;
         }
+    }
+
+    /// How long it will take, by its pace or by how fast it was since this began.
+    fn left(&self) -> Option<Duration> {
+        let remaining = self.seen.remaining();
+        if let Some(rate) = self.seen.rate_per_second {
+            let seconds = remaining.div_ceil(u64::from(rate.max(1)));
+            return Some(Duration::from_secs(seconds));
+        }
+        let treated = self.remained.checked_sub(remaining).filter(|n| *n > 0)?;
+        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let seconds = remaining.saturating_mul(millis) / treated / 1_000;
+        Some(Duration::from_secs(seconds))
     }
 
     /// Takes the step that is due, and says how long to wait for the next.
@@ -126,13 +146,17 @@ fn how_to_go_on(operation: &Operation, helps: bool) -> Exit {
 }
 
 /// What came of it, in words.
-fn told(operation: &Operation) -> String {
-    let verb = match operation.action {
-        BulkAction::Retry => "tried again",
-        BulkAction::Discard => "discarded",
+fn told(operation: &Operation, is_alone: bool) -> String {
+    let outcome = match operation.action {
+        BulkAction::Retry if operation.done == 0 => "are due again.",
+        BulkAction::Retry if is_alone => {
+            "are due again; none is sent yet: no server is running. Start one with `posthaste serve`."
+        }
+        BulkAction::Retry => "are due again; a server sends them.",
+        BulkAction::Discard => "discarded.",
     };
     let mut text = format!(
-        "{} of {} dead letters {verb}.",
+        "{} of {} dead letters {outcome}",
         operation.done, operation.total
     );
     if operation.skipped > 0 {

@@ -41,16 +41,12 @@ pub(crate) async fn run(global: &Global, command: MessagesCommand) -> anyhow::Re
 async fn list(global: &Global, desk: &Desk, filter: MessageFilter) -> anyhow::Result<Exit> {
     let page = desk.messages.list(filter).await?;
     let now = desk.messages.now();
-    let is_empty = page.messages.is_empty();
     if global.json {
         for message in page.messages {
             output::json(&MessageBody::of(message, now));
         }
     } else {
         table(&page.messages, now);
-    }
-    if is_empty {
-        output::error("There are none.");
     }
     if let Some(next) = page.next {
         output::error(&format!("There are more: --after {next}"));

@@ -1,6 +1,6 @@
 //! See and steer operations over many dead letters.
 
-use posthaste_core::operation::{Operation, OperationChange, OperationId, OperationStatus};
+use posthaste_core::operation::{Operation, OperationChange, OperationId};
 use posthaste_core::port::OperationChanged;
 use posthaste_server::OperationBody;
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(global: &Global, command: OperationsCommand) -> anyhow::
         OperationsCommand::Resume { id } => {
             match changed(&desk, id, OperationChange::Resume).await? {
                 Ok(operation) => follow::until_over(global, &desk, operation).await,
-                Err(status) => Ok(refused(status)),
+                Err(operation) => Ok(refused(&operation)),
             }
         }
     }
@@ -30,16 +30,12 @@ pub(crate) async fn run(global: &Global, command: OperationsCommand) -> anyhow::
 
 async fn list(global: &Global, desk: &Desk, limit: usize) -> anyhow::Result<Exit> {
     let operations = desk.operator.operations(limit, None).await?;
-    let is_empty = operations.is_empty();
     if global.json {
         for operation in operations {
             output::json(&OperationBody::from(operation));
         }
     } else {
         table(&operations);
-    }
-    if is_empty {
-        output::error("There are none.");
     }
     Ok(Exit::Ok)
 }
@@ -119,27 +115,31 @@ async fn change(
             tell(global, operation);
             Ok(Exit::Ok)
         }
-        Err(status) => Ok(refused(status)),
+        Err(operation) => Ok(refused(&operation)),
     }
 }
 
-/// Changes an operation that is there; an error is where it is over.
+/// Changes an operation that is there; an error is one that is over.
 async fn changed(
     desk: &Desk,
     id: OperationId,
     change: OperationChange,
-) -> anyhow::Result<Result<Operation, OperationStatus>> {
+) -> anyhow::Result<Result<Operation, Operation>> {
     let changed = desk.operator.change_operation(id, change, &desk.actor);
     match changed.await? {
         OperationChanged::Done(operation) => Ok(Ok(*operation)),
-        OperationChanged::Refused(status) => Ok(Err(status)),
+        OperationChanged::Refused(_) => {
+            let found = desk.operator.operation(id, None).await?;
+            Ok(Err(found.ok_or_else(|| not_there(id))?))
+        }
         OperationChanged::NotFound => Err(not_there(id).into()),
     }
 }
 
-fn refused(status: OperationStatus) -> Exit {
+fn refused(operation: &Operation) -> Exit {
     output::error(&format!(
-        "The operation is {status} already. For what is still dead, make a new one: posthaste dead retry"
+        "The operation is {} already. For what is still dead, make a new one: posthaste dead {}",
+        operation.status, operation.action
     ));
     Exit::Failure
 }

@@ -1,13 +1,17 @@
 //! Retry policies: when they try.
 
-use posthaste_core::duration::HumanDuration;
+use std::time::Duration;
+
+use posthaste_core::email::PolicyChoice;
 use posthaste_core::port::{Clock as _, SystemClock};
 use posthaste_core::retry_policy::{Backoff, RetryPolicy};
 use posthaste_core::{Timestamp, retry_policy};
+use posthaste_engine::Policies;
 use posthaste_engine::policy::{PlannedAttempt, timeline};
 use serde_json::json;
 
 use crate::arguments::{Global, PolicyCommand};
+use crate::config::MESSAGE_POLICY;
 use crate::exit::{Exit, UsageError};
 use crate::{output, wiring};
 
@@ -32,7 +36,7 @@ pub(crate) fn run(global: &Global, command: PolicyCommand) -> anyhow::Result<Exi
     let valid: Result<(), retry_policy::InvalidPolicy> = policy.validate();
     valid.map_err(|error| UsageError(error.to_string()))?;
     let now = start.unwrap_or_else(|| SystemClock::start().now());
-    let planned = timeline(&policy, now);
+    let planned = planned(&name, &policy, now);
     if global.json {
         for attempt in planned {
             output::json(&json!({
@@ -45,6 +49,42 @@ pub(crate) fn run(global: &Global, command: PolicyCommand) -> anyhow::Result<Exi
     Ok(Exit::Ok)
 }
 
+/// What a choice means: `notification: 3 attempts, dead after about 7 min`.
+pub(super) fn in_words(policies: &Policies, choice: &PolicyChoice) -> String {
+    let name = match choice {
+        PolicyChoice::Named(name) => name,
+        PolicyChoice::Own(_) => "own",
+    };
+    let start = Timestamp::UNIX_EPOCH;
+    let planned = timeline(policies.of(choice), start);
+    let last = planned.last().map_or(start, |last| last.latest);
+    match planned.len() {
+        0 | 1 => format!("{name}: 1 attempt, dead if it fails"),
+        attempts => format!(
+            "{name}: {attempts} attempts, dead after about {}",
+            output::span(since(start, last))
+        ),
+    }
+}
+
+/// The attempts for an email. A message was tried before it came to us, so that even the first retry
+/// comes after a delay.
+fn planned(name: &str, policy: &RetryPolicy, start: Timestamp) -> Vec<PlannedAttempt> {
+    if name != MESSAGE_POLICY {
+        return timeline(policy, start);
+    }
+    let with_the_first = RetryPolicy {
+        max_attempts: policy.max_attempts + 1,
+        ..policy.clone()
+    };
+    let retry = |attempt: PlannedAttempt| PlannedAttempt {
+        number: attempt.number - 1,
+        ..attempt
+    };
+    let all = timeline(&with_the_first, start).into_iter();
+    all.skip(1).map(retry).collect()
+}
+
 fn show(
     name: &str,
     policy: &RetryPolicy,
@@ -54,10 +94,22 @@ fn show(
 ) {
     let jitter = match policy.jitter.0.is_zero() {
         true => String::new(),
-        false => format!(", up to {} later each", policy.jitter),
+        false => format!(", up to {} later each", output::span(policy.jitter.0)),
     };
-    let attempts = policy.max_attempts;
-    output::line(&format!("{name}: {attempts} attempts{jitter}\n"));
+    let (tries, heading, end) = match name {
+        MESSAGE_POLICY => (
+            "retries",
+            "RETRY",
+            "If all fail, the message is left for review. A message may bring its own times and number.",
+        ),
+        _ => (
+            "attempts",
+            "ATTEMPT",
+            "If all fail, the email is dead. A mail server that asks for more time moves them on.",
+        ),
+    };
+    let most = policy.max_attempts;
+    output::line(&format!("{name}: {most} {tries}{jitter}\n"));
     let rows: Vec<_> = planned
         .iter()
         .map(|attempt| {
@@ -72,25 +124,23 @@ fn show(
             ]
         })
         .collect();
-    output::table(&["ATTEMPT", "AFTER", "AT (UTC)"], &rows);
-    output::line(
-        "\nIf all fail, the email is dead. A mail server that asks for more time moves them on.",
-    );
+    output::table(&[heading, "AFTER", "AT (UTC)"], &rows);
+    output::line(&format!("\n{end}"));
 }
 
-fn since(start: Timestamp, at: Timestamp) -> HumanDuration {
+fn since(start: Timestamp, at: Timestamp) -> Duration {
     let elapsed = at.duration_since(start);
-    HumanDuration(elapsed.try_into().unwrap_or_default())
+    elapsed.try_into().unwrap_or_default()
 }
 
-fn between(from: HumanDuration, to: HumanDuration, given: bool) -> String {
-    if to.0.is_zero() {
+fn between(from: Duration, to: Duration, given: bool) -> String {
+    if to.is_zero() {
         return if given { "at once" } else { "now" }.to_owned();
     }
     if from == to {
-        return from.to_string();
+        return output::span(from);
     }
-    format!("{from} – {to}")
+    format!("{} – {}", output::span(from), output::span(to))
 }
 
 /// `2026-11-16 10:01:00 – 10:01:30`, the date once where it is the same.

@@ -11,7 +11,7 @@ use super::load::ConfigError;
 use super::settings::Settings;
 
 /// The name of the policy that messages follow.
-pub(super) const MESSAGE_POLICY: &str = "message";
+pub(crate) const MESSAGE_POLICY: &str = "message";
 
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]

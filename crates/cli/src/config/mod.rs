@@ -8,6 +8,7 @@ mod flag;
 mod load;
 mod messages;
 mod nearest;
+mod retention;
 mod settings;
 mod shown;
 mod url;
@@ -15,5 +16,6 @@ mod well_known;
 
 pub(crate) use flag::Overrides;
 pub(crate) use load::{ConfigError, Loaded, load};
+pub(crate) use messages::MESSAGE_POLICY;
 pub(crate) use settings::{CAPTURE, Database, LogFormat, Settings};
 pub(crate) use url::without_password;

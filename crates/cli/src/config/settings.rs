@@ -8,18 +8,18 @@ use std::time::Duration;
 use posthaste_broker::rabbitmq::{self, QueueNames, RabbitMqOptions};
 use posthaste_core::classification::RuleOverride;
 use posthaste_core::duration::HumanDuration;
-use posthaste_core::port::Retention;
 use posthaste_core::retry_policy::{Backoff, OnUnknown, RetryPolicy};
 use posthaste_engine::Policies;
 use posthaste_store::PostgresOptions;
 use posthaste_transport::SmtpConfig;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::alerts::Alerts;
 use super::load::ConfigError;
 use super::messages::{MESSAGE_POLICY, Messages};
+use super::retention::RetentionSettings;
 use super::url::{credentials_are_encoded, without_password};
 
 /// Says on purpose that mail goes to the dev inbox.
@@ -171,31 +171,6 @@ pub(crate) struct Classification {
     pub(crate) rules: Vec<RuleOverride>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[allow(missing_docs)]
-pub(crate) struct RetentionSettings {
-    pub(crate) sent: HumanDuration,
-    pub(crate) dead: HumanDuration,
-    pub(crate) captures: HumanDuration,
-    pub(crate) audit: HumanDuration,
-    #[serde(deserialize_with = "duration_or_empty")]
-    pub(crate) attempts: Option<HumanDuration>,
-    #[serde(deserialize_with = "duration_or_empty")]
-    pub(crate) content: Option<HumanDuration>,
-    pub(crate) messages: HumanDuration,
-}
-
-/// A duration; an empty text is none.
-fn duration_or_empty<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<HumanDuration>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    if text.is_empty() {
-        return Ok(None);
-    }
-    text.parse().map(Some).map_err(serde::de::Error::custom)
-}
-
 #[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)]
 pub(crate) struct Shutdown {
@@ -306,28 +281,6 @@ impl Settings {
         Ok(Policies::new(policies))
     }
 
-    /// How long to keep what is over.
-    #[must_use]
-    pub(crate) fn retention(&self) -> Retention {
-        let RetentionSettings {
-            sent,
-            dead,
-            captures,
-            audit,
-            attempts,
-            content,
-            ..
-        } = self.retention;
-        Retention {
-            sent: sent.0,
-            dead: dead.0,
-            attempts: attempts.map(|kept| kept.0),
-            content: content.map(|kept| kept.0),
-            captures: captures.0,
-            audit: audit.0,
-        }
-    }
-
     /// Refuses what is risky or cannot work.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         self.policies()?;
@@ -393,6 +346,7 @@ impl Settings {
         self.log.filter()?;
         self.trace.check()?;
         self.alerts.check()?;
+        self.retention.check()?;
         self.alert_channels()?;
         credentials_are_encoded("store.url (DATABASE_URL)", &self.store.url)?;
         credentials_are_encoded("broker.url (RABBITMQ_URL)", &self.broker.url)?;

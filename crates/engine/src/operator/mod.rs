@@ -2,9 +2,11 @@
 
 mod operation;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use posthaste_core::attempt::AttemptRecord;
 use posthaste_core::email::{EmailId, EmailRecord};
 use posthaste_core::port::{
     Acted, Action, Actor, AlertChannel, AuditEntry, AuditFilter, Captured, ChannelState, DeadGroup,
@@ -116,6 +118,18 @@ impl Operator {
             .state
             .max_attempts
             .unwrap_or_else(|| self.policies.of(&email.policy).max_attempts)
+    }
+
+    /// Every attempt of these emails, by email.
+    pub async fn attempts(
+        &self,
+        ids: &[EmailId],
+    ) -> StoreResult<BTreeMap<EmailId, Vec<AttemptRecord>>> {
+        let mut by_email = BTreeMap::<EmailId, Vec<AttemptRecord>>::new();
+        for (id, attempt) in self.store.attempts(ids).await? {
+            by_email.entry(id).or_default().push(attempt);
+        }
+        Ok(by_email)
     }
 
     /// Dead letters by what they died of.

@@ -89,10 +89,9 @@ pub(super) fn environment() -> Environment<'static> {
         super::render::HTML => AutoEscape::Html,
         _ => AutoEscape::None,
     });
-    // A line that holds nothing but a tag leaves no empty line behind.
+    // Lines are kept as they are written, also the end of the last one. Where a tag is to leave
+    // nothing behind, it says so: `{%-` and `-%}`.
     if let Ok(syntax) = SyntaxConfig::builder()
-        .trim_blocks(true)
-        .lstrip_blocks(true)
         .keep_trailing_newline(true)
         .build()
     {

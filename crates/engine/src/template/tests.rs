@@ -62,12 +62,24 @@ fn html_is_escaped_and_the_rest_is_not() {
 
 #[test]
 fn loops_filters_and_nothing_for_null() {
-    let source = "{% for line in lines %}\n{{ loop.index }}. {{ line.name|upper }}\n{% endfor %}\n{{ note }}!";
+    let source = "{% for line in lines %}{{ loop.index }}. {{ line.name|upper }}\n{% endfor %}{{ note }}!";
     let values = json!({ "lines": [{"name": "ink"}, {"name": "pen"}], "note": null });
     assert_eq!(text(source, values).unwrap(), "1. INK\n2. PEN\n!");
     let values = json!({ "names": ["a", 2, "c"], "text": "1-2" });
     let source = "{{ names|join(', ') }} {{ text|replace('-', '+') }} {{ text is defined }}";
     assert_eq!(text(source, values).unwrap(), "a, 2, c 1+2 True");
+}
+
+#[test]
+fn lines_stay_as_they_are_written_unless_a_tag_says_otherwise() {
+    let values = json!({ "vip": true });
+    let kept = "Dear {% if vip %}Ann{% endif %}\n  {% if vip %}\nhello\n{% endif %}\n";
+    assert_eq!(
+        text(kept, values.clone()).unwrap(),
+        "Dear Ann\n  \nhello\n\n"
+    );
+    let trimmed = "{% if vip -%}\nhello\n{%- endif %}\n";
+    assert_eq!(text(trimmed, values).unwrap(), "hello\n");
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Dead letters: by what they died of, one by one, and what was discarded of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use posthaste_core::Timestamp;
-use posthaste_core::email::EmailRecord;
+use posthaste_core::attempt::AttemptRecord;
+use posthaste_core::email::{EmailId, EmailRecord};
 use posthaste_core::operation::{BulkAction, DeadFilter};
 use posthaste_core::port::{DeadGroup, EmailFilter};
 use posthaste_core::status::Status;
@@ -16,9 +18,10 @@ use super::email::button;
 use super::emails::heading;
 use super::frame::{self, Section};
 use super::pulse::Numbers;
+use super::settings::configuration::kept;
 use crate::access::Visitor;
 use crate::app::App;
-use crate::page::{address, counted, empty, moment, number, pager};
+use crate::page::{address, counted, empty, full, moment, number, pager};
 use crate::problem::Problem;
 use crate::query::Parameters;
 
@@ -43,18 +46,25 @@ pub(super) async fn list(
             None => app.operator.dead_groups(owner).await,
         }
     };
-    let count = async {
-        if is_filtered || owner.is_some() {
-            app.operator.count_dead(&asked, owner).await
-        } else {
-            Ok(numbers.count(Status::Dead))
-        }
+    let (page, groups) = tokio::try_join!(app.operator.list(filter.clone()), groups)?;
+    let of_group = DeadFilter {
+        fingerprint: asked.fingerprint.clone(),
+        ..DeadFilter::default()
     };
-    let (page, groups, count) = tokio::try_join!(app.operator.list(filter.clone()), groups, count)?;
+    let group = groups
+        .iter()
+        .find(|group| Some(&group.fingerprint) == asked.fingerprint.as_ref());
+    let count = match group {
+        Some(group) if asked == of_group => group.count,
+        _ if is_filtered || owner.is_some() => app.operator.count_dead(&asked, owner).await?,
+        _ => numbers.count(Status::Dead),
+    };
     let link = |after: &str| link(HERE, &filter, after);
     let next = page.next.map(|id| link(&id.to_string()));
     let newest = filter.after.map(|_| link(""));
+    let attempts = attempts_of(&app, &page.emails).await?;
     let shown = Shown {
+        attempts,
         app: &app,
         visitor: &visitor,
         back: link(""),
@@ -62,7 +72,12 @@ pub(super) async fn list(
     let is_well = page.emails.is_empty() && groups.is_empty() && !is_filtered;
     let content = html! {
         h1 { "Dead letters" }
-        p class="faint" { "Emails that were given up. Nothing happens to them until someone decides." }
+        p class="faint" {
+            "Emails that were given up, for someone to decide about."
+            @if let Some(kept) = kept(&app.configuration, "dead") {
+                " Without a decision they are removed after " (kept) "."
+            }
+        }
         (tabs(&numbers, Status::Dead))
         @if is_well && filter.after.is_none() {
             (empty(true, "No dead letters", &html! { "Every email was delivered, or is still being tried." }))
@@ -105,7 +120,9 @@ pub(super) async fn discarded(
     let link = |after: &str| link(DISCARDED, &filter, after);
     let next = page.next.map(|id| link(&id.to_string()));
     let newest = filter.after.map(|_| link(""));
+    let attempts = attempts_of(&app, &page.emails).await?;
     let shown = Shown {
+        attempts,
         app: &app,
         visitor: &visitor,
         back: link(""),
@@ -145,6 +162,14 @@ fn asked_for(filter: &EmailFilter) -> DeadFilter {
 
 fn text(value: Option<&String>) -> &str {
     value.map_or("", String::as_str)
+}
+
+async fn attempts_of(
+    app: &App,
+    emails: &[EmailRecord],
+) -> Result<BTreeMap<EmailId, Vec<AttemptRecord>>, Problem> {
+    let ids: Vec<_> = emails.iter().map(|email| email.id).collect();
+    Ok(app.operator.attempts(&ids).await?)
 }
 
 fn link(path: &str, filter: &EmailFilter, after: &str) -> String {
@@ -201,6 +226,8 @@ struct Shown<'a> {
     visitor: &'a Visitor,
     /// Where its buttons lead back to.
     back: String,
+    /// The attempts of the emails on it.
+    attempts: BTreeMap<EmailId, Vec<AttemptRecord>>,
 }
 
 impl Shown<'_> {
@@ -304,6 +331,24 @@ impl Shown<'_> {
         }
     }
 
+    /// How many, and when each began.
+    fn attempts(&self, email: &EmailRecord) -> Markup {
+        let count = counted(u64::from(email.state.attempt_number), "attempt", "attempts");
+        let began = self.attempts.get(&email.id).map_or(&[][..], Vec::as_slice);
+        html! {
+            @if began.is_empty() { (count) } @else {
+                details class="compact" {
+                    summary { (count) }
+                    ol class="small" {
+                        @for attempt in began {
+                            li value=(attempt.number) { time datetime=(attempt.started_at) { (full(attempt.started_at)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     fn row(&self, email: &EmailRecord, selects: bool, now: Timestamp) -> Markup {
         let state = &email.state;
         let why = state.dead_reason.map(|reason| reason.as_str());
@@ -321,7 +366,7 @@ impl Shown<'_> {
                     span class="small" { (why.unwrap_or_default()) }
                     @if let Some(error) = &state.last_error { div class="clip small faint" { (error) } }
                 }
-                td data-label="Attempts" { (counted(u64::from(state.attempt_number), "attempt", "attempts")) }
+                td data-label="Attempts" { (self.attempts(email)) }
                 td data-label="Given up" { (moment(state.finished_at.unwrap_or(email.created_at), now)) }
                 td class="actions" data-live={ "actions-" (email.id) } {
                     @if self.visitor.may_act() { (self.buttons(email)) }

@@ -200,7 +200,10 @@ fn timeline(app: &App, email: &EmailRecord, now: Timestamp) -> Markup {
                 p { strong { "Accepted" } " " (moment(email.created_at, now)) }
                 p class="faint small" { (full(email.created_at)) }
             }
-            @for attempt in &email.attempts { (attempt_entry(attempt, now)) }
+            @for attempt in &email.attempts {
+                (attempt_entry(attempt, now))
+                @if attempt.number == state.budget_from { (fresh_start()) }
+            }
             @if state.status == Status::Sending {
                 li {
                     span class="dot calm" aria-hidden="true" { "→" }
@@ -233,6 +236,16 @@ fn timeline(app: &App, email: &EmailRecord, now: Timestamp) -> Markup {
                     @if let Some(reason) = state.dead_reason { p class="faint small" { (reason) } }
                 }
             }
+        }
+    }
+}
+
+/// Between the attempts before an operator's retry and those after it.
+fn fresh_start() -> Markup {
+    html! {
+        li {
+            span class="dot calm" aria-hidden="true" { "•" }
+            p { strong { "Tried again by an operator" } ", with a fresh set of attempts" }
         }
     }
 }
@@ -308,7 +321,10 @@ fn facts(email: &EmailRecord, now: Timestamp) -> Markup {
                 }
             }
             @for (name, value) in &email.metadata { dt { (name) } dd { (value) } }
-            dt { "Audit" } dd { a href={ "/admin/audit?subject=" (email.id) } { "Who did what to it" } }
+            dt { "Audit" } dd {
+                a href={ "/admin/audit?subject=" (email.id) } { "Who did what to it" }
+                span class="faint" { ", besides " } a href="/admin/operations" { "operations over many" }
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::access::{Submitted, Visitor};
 use crate::app::App;
 use crate::body::OUTBOX_STATUSES;
 use crate::id::Id;
-use crate::page::{address, counted, empty, moment, pager, pill};
+use crate::page::{address, counted, due, empty, moment, pager, pill};
 use crate::problem::Problem;
 use crate::query::Parameters;
 
@@ -43,7 +43,11 @@ pub(super) async fn list(
         .map(|id| address(ADDRESS, &[("after", &id.to_string())]));
     let content = html! {
         h1 { "Email queue" }
-        div data-live="health" { (health(&numbers)) }
+        p class="faint" {
+            "Every email that is not delivered: what is still tried is " b { "pending" } ", what was given up has "
+            b { "failed" } " and is among the " a href="/admin/dead-letters" { "dead letters" } ", too."
+        }
+        div data-live="health" { (health(&numbers)) (uncertain(&numbers)) }
         @if !page.emails.is_empty() {
             (table(&app, &visitor, &page.emails))
             (pager(after.map(|_| ADDRESS), next.as_deref()))
@@ -83,6 +87,19 @@ fn health(numbers: &Numbers) -> Markup {
     }
 }
 
+/// Uncertain emails are pending, but nothing happens to them by itself.
+fn uncertain(numbers: &Numbers) -> Markup {
+    let count = numbers.count(Status::Unknown);
+    html! {
+        @if count > 0 {
+            p class="faint" {
+                (counted(count, "pending email is", "pending emails are")) " "
+                a href="/admin/uncertain" { "uncertain" } " and may wait for your word."
+            }
+        }
+    }
+}
+
 fn table(app: &App, visitor: &Visitor, emails: &[EmailRecord]) -> Markup {
     let now = app.operator.now();
     html! {
@@ -114,7 +131,7 @@ fn row(app: &App, visitor: &Visitor, email: &EmailRecord, now: Timestamp) -> Mar
                 (email.state.attempt_count) " of " (app.operator.max_attempts(email))
             }
             td data-label="Next retry" data-live={ "next-" (key) } {
-                @if let Some(at) = next_attempt(email) { (moment(at, now)) }
+                @if let Some(at) = next_attempt(email) { (due(at, now)) }
             }
             td data-label="Error" data-live={ "error-" (key) } {
                 @if let Some(error) = &email.state.last_error { span class="clip small" { (error) } }

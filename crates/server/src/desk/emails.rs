@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use posthaste_core::Timestamp;
+use posthaste_core::attempt::AttemptRecord;
 use posthaste_core::email::EmailRecord;
 use posthaste_core::port::EmailFilter;
 use posthaste_core::status::Status;
@@ -13,7 +14,7 @@ use posthaste_core::status::Status;
 use super::frame::{self, Section};
 use crate::access::Visitor;
 use crate::app::App;
-use crate::page::{address, empty, moment, pager, status, subject_or};
+use crate::page::{address, due, empty, moment, pager, status, subject_or};
 use crate::problem::Problem;
 use crate::query::Parameters;
 
@@ -138,7 +139,7 @@ fn row(app: &App, email: &EmailRecord, now: Timestamp) -> Markup {
             td data-live={ "status-" (key) } { (status(email, app.operator.max_attempts(email), now)) }
             td { (heading(email)) }
             td data-label="Next attempt" data-live={ "next-" (key) } {
-                @if let Some(at) = next_attempt(email) { (moment(at, now)) }
+                @if let Some(at) = next_attempt(email) { (due(at, now)) }
             }
             td data-label="Error" data-live={ "error-" (key) } {
                 @if let Some(error) = &email.state.last_error { span class="clip small" { (error) } }
@@ -197,6 +198,8 @@ pub(super) async fn uncertain(
     let mut filter = parameters.email_filter(visitor.owner())?;
     filter.statuses = vec![Status::Unknown];
     let page = app.operator.list(filter.clone()).await?;
+    let ids: Vec<_> = page.emails.iter().map(|email| email.id).collect();
+    let attempts = app.operator.attempts(&ids).await?;
     let now = app.operator.now();
     let next = page
         .next
@@ -212,8 +215,10 @@ pub(super) async fn uncertain(
         } @else {
             table class="list" {
                 caption class="hidden" { "Uncertain emails, newest first" }
-                thead { tr { @for name in ["Email", "To", "What is known", "Since", ""] { th scope="col" { (name) } } } }
-                tbody { @for email in &page.emails { (uncertain_row(email, &visitor, now)) } }
+                thead { tr { @for name in ["Email", "What is known", "Since", ""] { th scope="col" { (name) } } } }
+                tbody { @for email in &page.emails {
+                    (uncertain_row(email, attempts.get(&email.id), &visitor, now))
+                } }
             }
             (pager(filter.after.map(|_| "/admin/uncertain"), next.as_deref()))
         }
@@ -221,23 +226,33 @@ pub(super) async fn uncertain(
     frame::show(&app, &visitor, Section::Uncertain, "Uncertain", &content).await
 }
 
-fn uncertain_row(email: &EmailRecord, visitor: &Visitor, now: Timestamp) -> Markup {
+fn uncertain_row(
+    email: &EmailRecord,
+    attempts: Option<&Vec<AttemptRecord>>,
+    visitor: &Visitor,
+    now: Timestamp,
+) -> Markup {
     let state = &email.state;
+    let last = attempts.and_then(|attempts| attempts.last());
     html! {
         tr data-key=(email.id) {
-            td class="subject" {
-                a href={ "/admin/emails/" (email.id) } { (subject_or(Some(&email.summary.subject))) }
-            }
-            td data-label="To" { (recipients(email)) }
+            td { (heading(email)) }
             td data-label="Known" {
-                span class="clip small" { (state.last_error.as_deref().unwrap_or("The sender was lost after the final dot.")) }
-                @if state.unknown_count > 1 { span class="faint small" { (state.unknown_count) " attempts of unknown fate" } }
-                @if state.possible_duplicate { span class="faint small" { " A second copy may have left." } }
+                div class="small" { (state.last_error.as_deref().unwrap_or("The sender was lost after the final dot.")) }
+                div class="faint small" { "Message-ID " code { (message_id(email)) } }
+                @if state.unknown_count > 1 { div class="faint small" { (state.unknown_count) " attempts of unknown fate" } }
+                @if state.possible_duplicate { div class="faint small" { "A second copy may have left." } }
             }
-            td data-label="Since" { (moment(email.attempts.last().map_or(email.created_at, |a| a.finished_at), now)) }
+            td data-label="Since" { (moment(last.map_or(email.created_at, |last| last.finished_at), now)) }
             td class="actions" {
                 @if visitor.may_act() { (super::email::resolve_buttons(email.id, visitor, "/admin/uncertain")) }
             }
         }
     }
+}
+
+/// What other servers call it in their logs.
+fn message_id(email: &EmailRecord) -> String {
+    let domain = email.summary.from.rsplit('@').next().unwrap_or_default();
+    format!("<{}@{}>", email.id, domain.trim_end_matches('>'))
 }

@@ -1,5 +1,6 @@
 //! The dev inbox: mail that was captured instead of sent.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -7,7 +8,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use posthaste_core::Timestamp;
 use posthaste_core::email::EmailRecord;
-use posthaste_core::port::Captured;
+use posthaste_core::port::{Captured, EmailFilter};
 
 use super::content;
 use super::frame::{self, Section};
@@ -26,16 +27,24 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     visitor: Visitor,
 ) -> Result<Response, Problem> {
-    let mut entries = Vec::new();
-    for captured in app.operator.captures(MOST).await? {
-        let email = app
-            .operator
-            .find(captured.email_id, visitor.owner())
-            .await?;
-        if email.is_some() || visitor.owner().is_none() {
-            entries.push((captured, email));
-        }
-    }
+    let captures = app.operator.captures(MOST).await?;
+    let filter = EmailFilter {
+        owner: visitor.owner().map(str::to_owned),
+        ids: captures.iter().map(|captured| captured.email_id).collect(),
+        limit: MOST,
+        ..EmailFilter::default()
+    };
+    // Without ids a filter means all.
+    let emails = match filter.ids.is_empty() {
+        true => Vec::new(),
+        false => app.operator.list(filter).await?.emails,
+    };
+    let emails: BTreeMap<_, _> = emails.into_iter().map(|email| (email.id, email)).collect();
+    let entries: Vec<_> = captures
+        .iter()
+        .map(|captured| (captured, emails.get(&captured.email_id)))
+        .filter(|(_, email)| email.is_some() || visitor.owner().is_none())
+        .collect();
     let content = html! {
         h1 { "Inbox" }
         p class="faint" {
@@ -57,12 +66,12 @@ pub(super) async fn list(
     frame::show(&app, &visitor, Section::Inbox, "Inbox", &content).await
 }
 
-fn table(app: &App, entries: &[(Captured, Option<EmailRecord>)]) -> Markup {
+fn table(app: &App, entries: &[(&Captured, Option<&EmailRecord>)]) -> Markup {
     let now = app.operator.now();
     html! {
         table class="list" {
             thead { tr { @for name in ["Subject", "From", "To", "Captured", "Status"] { th scope="col" { (name) } } } }
-            tbody { @for (captured, email) in entries { (row(app, captured, email.as_ref(), now)) } }
+            tbody { @for (captured, email) in entries { (row(app, captured, *email, now)) } }
         }
     }
 }

@@ -34,6 +34,7 @@ pub(super) async fn list(
     visitor: Visitor,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
+    visitor.sees_everything()?;
     let filter = parameters.message_filter()?;
     let numbers = app.pulse.numbers(&app).await?;
     let page = app.message_desk.list(filter.clone()).await?;
@@ -152,6 +153,7 @@ pub(super) async fn show(
     visitor: Visitor,
     Id(id): Id<MessageId>,
 ) -> Result<Response, Problem> {
+    visitor.sees_everything()?;
     let message = app.message_desk.find(id).await?;
     let message = message.ok_or_else(Problem::no_such_message)?;
     let now = app.message_desk.now();

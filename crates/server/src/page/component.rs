@@ -48,6 +48,13 @@ pub(crate) fn moment(at: Timestamp, now: Timestamp) -> Markup {
     html! { time datetime=(at) title=(full(at)) { (relative(at, now)) } }
 }
 
+/// When something is to happen, or that it is due.
+pub(crate) fn due(at: Timestamp, now: Timestamp) -> Markup {
+    html! {
+        @if at > now { (moment(at, now)) } @else { time datetime=(at) title=(full(at)) { "due now" } }
+    }
+}
+
 fn relative(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(at).as_secs();
     match u64::try_from(seconds) {

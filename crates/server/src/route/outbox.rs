@@ -108,6 +108,8 @@ async fn only_failed(
 }
 
 /// Show the numbers of the outbox
+///
+/// Of all owners together.
 #[utoipa::path(
     get,
     path = "/api/admin/dashboard",

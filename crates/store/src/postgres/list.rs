@@ -33,22 +33,27 @@ impl PostgresStore {
         let Some(mut record) = records_of(&self.desk, &rows).await?.pop() else {
             return Ok(None);
         };
-        record.attempts = self.attempts_of(id).await?;
+        let attempts = self.attempts_of_all(&[id]).await?;
+        record.attempts = attempts.into_iter().map(|(_, attempt)| attempt).collect();
         Ok(Some(record))
     }
 
-    /// Every attempt of an email in order.
-    async fn attempts_of(&self, id: EmailId) -> StoreResult<Vec<AttemptRecord>> {
+    pub(super) async fn attempts_of_all(
+        &self,
+        ids: &[EmailId],
+    ) -> StoreResult<Vec<(EmailId, AttemptRecord)>> {
+        let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.0).collect();
         let rows = self
             .desk
             .query(
                 "SELECT number, started_at, finished_at, outcome, error_class, error, reply,
-                     transport, worker, budget, next_attempt_at, stage
-                 FROM email_attempt WHERE email_id = $1 ORDER BY number",
-                &[&id.0],
+                     transport, worker, budget, next_attempt_at, stage, email_id
+                 FROM email_attempt WHERE email_id = ANY($1) ORDER BY email_id, number",
+                &[&ids],
             )
             .await?;
-        rows.iter().map(attempt_of).collect()
+        let attempt = |row: &Row| Ok((EmailId(get(row, 12)?), attempt_of(row)?));
+        rows.iter().map(attempt).collect()
     }
 
     pub(super) async fn content_of(&self, id: EmailId) -> StoreResult<Option<Bytes>> {
@@ -144,26 +149,40 @@ pub(super) fn cannot_match(filter: &EmailFilter) -> bool {
 /// The query for a filter. The text is put together from fixed pieces; values are always bound.
 fn list_query(filter: &EmailFilter, common: Common) -> (String, Vec<Value>) {
     let Matching {
+        statuses,
         of_state,
         of_email,
         mut values,
     } = Matching::to(filter, common);
     values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
     let limit = values.len();
-    let columns = record_columns();
+    // No more of each than all together may be, where nothing else is asked of them.
+    let most = match of_email.as_str() {
+        ANY => format!("ORDER BY l.id DESC LIMIT ${limit}"),
+        _ => String::new(),
+    };
+    let states: Vec<_> = statuses
+        .iter()
+        .map(|status| format!("(SELECT * FROM email_log l WHERE {status} AND {of_state} {most})"))
+        .collect();
+    let states = states.join(" UNION ALL ");
     let from = if common.is_any() {
         // One after the other from the newest, until there are enough. `OFFSET 0` keeps the
         // planner from gathering all of them first.
         format!(
-            "(SELECT * FROM email_log l WHERE {of_state} ORDER BY l.id DESC OFFSET 0) AS l
+            "(SELECT * FROM ({states}) AS l ORDER BY l.id DESC OFFSET 0) AS l
              CROSS JOIN LATERAL (SELECT * FROM email e WHERE e.id = l.id AND {of_email} OFFSET 0) AS e"
         )
     } else {
-        format!("email_log l JOIN email e ON e.id = l.id WHERE {of_state} AND {of_email}")
+        format!("({states}) AS l JOIN email e ON e.id = l.id WHERE {of_email}")
     };
+    let columns = record_columns();
     let sql = format!("SELECT {columns} FROM {from} ORDER BY l.id DESC LIMIT ${limit}");
     (sql, values)
 }
+
+/// A condition that everything fulfils.
+const ANY: &str = "true";
 
 /// Where emails that match are looked for. What only states tell is not looked up in both tables.
 pub(super) fn source(filter: &EmailFilter) -> &'static str {
@@ -181,13 +200,23 @@ pub(super) fn bound(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
 
 /// What emails must fulfil to match, as a condition and the values bound in it.
 pub(super) fn matching(filter: &EmailFilter) -> (String, Vec<Value>) {
-    let matching = Matching::to(filter, Common::default());
-    let condition = format!("{} AND {}", matching.of_state, matching.of_email);
-    (condition, matching.values)
+    let Matching {
+        statuses,
+        of_state,
+        of_email,
+        values,
+    } = Matching::to(filter, Common::default());
+    let statuses = statuses.join(" OR ");
+    (
+        format!("({statuses}) AND {of_state} AND {of_email}"),
+        values,
+    )
 }
 
 /// What emails must fulfil to match.
 struct Matching {
+    /// Their state: one of these conditions on `email_log l`, of which no two hold together.
+    statuses: Vec<String>,
     /// As a condition on `email_log l`.
     of_state: String,
     /// As a condition on `email e`.
@@ -200,7 +229,7 @@ impl Matching {
     fn to(filter: &EmailFilter, common: Common) -> Self {
         let mut values: Vec<Value> = Vec::new();
         let mut bind = search::binding(&mut values);
-        let mut of_state = Vec::from_iter(in_status(&filter.statuses));
+        let mut of_state = Vec::new();
         let mut of_email = Vec::new();
         if let Some(owner) = &filter.owner {
             of_email.push(format!("e.owner = {}", bind(Box::new(owner.clone()))));
@@ -238,10 +267,11 @@ impl Matching {
         }
         drop(bind);
         let all = |conditions: Vec<String>| match conditions.is_empty() {
-            true => "true".to_owned(),
+            true => ANY.to_owned(),
             false => conditions.join(" AND "),
         };
         Self {
+            statuses: in_status(&filter.statuses),
             of_state: all(of_state),
             of_email: all(of_email),
             values,
@@ -249,13 +279,33 @@ impl Matching {
     }
 }
 
+/// States that one partial index holds together. Sent emails are in none.
+const INDEXED_TOGETHER: [&[Status]; 2] = [
+    &[
+        Status::Pending,
+        Status::Sending,
+        Status::Failed,
+        Status::RetryQueued,
+        Status::Unknown,
+    ],
+    &[Status::Dead, Status::Discarded, Status::Cancelled],
+];
+
 /// States stand in the text, so that PostgreSQL sees which partial index holds them; each once
-/// and in a fixed order, so that the same filter is the same statement.
-fn in_status(statuses: &[Status]) -> Option<String> {
-    let names: Vec<_> = Status::ALL
-        .iter()
-        .filter(|status| statuses.contains(status))
-        .map(|status| format!("'{status}'"))
-        .collect();
-    (!names.is_empty()).then(|| format!("l.status IN ({})", names.join(", ")))
+/// and in a fixed order, so that the same filter is the same statement; and apart, if no single
+/// index holds them all.
+fn in_status(statuses: &[Status]) -> Vec<String> {
+    let is_one_of = |some: &[Status]| {
+        let wanted = some.iter().filter(|status| statuses.contains(status));
+        let names: Vec<_> = wanted.map(|status| format!("'{status}'")).collect();
+        (!names.is_empty()).then(|| format!("l.status IN ({})", names.join(", ")))
+    };
+    if statuses.contains(&Status::Sent) {
+        return Vec::from_iter(is_one_of(Status::ALL));
+    }
+    let apart: Vec<_> = INDEXED_TOGETHER.into_iter().filter_map(is_one_of).collect();
+    match apart.is_empty() {
+        true => vec![ANY.to_owned()],
+        false => apart,
+    }
 }

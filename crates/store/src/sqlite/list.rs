@@ -1,6 +1,7 @@
 //! Reading emails.
 
 use bytes::Bytes;
+use posthaste_core::attempt::AttemptRecord;
 use posthaste_core::email::{EmailId, EmailRecord};
 use posthaste_core::port::{DeadGroup, EmailFilter, StoreResult};
 use posthaste_core::status::Status;
@@ -37,6 +38,24 @@ impl SqliteStore {
                     .prepare_cached("SELECT content FROM email WHERE id = ?1")?
                     .query_row([id.0], |row| row.get::<_, Vec<u8>>(0).map(Bytes::from))
                     .optional()
+            })
+            .await
+    }
+
+    pub(super) async fn attempts_of_all(
+        &self,
+        ids: &[EmailId],
+    ) -> StoreResult<Vec<(EmailId, AttemptRecord)>> {
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
+        self.desk
+            .run(move |connection| {
+                let mut found = Vec::new();
+                for id in ids {
+                    let attempts = attempts_of(connection, id)?;
+                    found.extend(attempts.into_iter().map(|attempt| (id, attempt)));
+                }
+                Ok(found)
             })
             .await
     }
@@ -156,14 +175,20 @@ pub(super) fn matching(filter: &EmailFilter) -> (String, Vec<Value>) {
     (conditions.join(" AND "), values)
 }
 
-/// One state is compared as it stands, so that SQLite sees which partial index holds it.
+/// One state is compared as it stands, so that SQLite sees which partial index holds it, and several
+/// are one after the other: sent emails are in none of those indexes, and are not to be walked through.
 fn in_status(statuses: &[Status]) -> Option<String> {
     match statuses {
         [] => None,
         [status] => Some(format!("l.status = '{status}'")),
-        several => {
+        several if several.contains(&Status::Sent) => {
             let names: Vec<_> = several.iter().map(|s| format!("'{s}'")).collect();
             Some(format!("l.status IN ({})", names.join(", ")))
+        }
+        several => {
+            let each = |s| format!("SELECT id FROM email_log WHERE status = '{s}'");
+            let each: Vec<_> = several.iter().map(each).collect();
+            Some(format!("l.id IN ({})", each.join(" UNION ALL ")))
         }
     }
 }

@@ -82,6 +82,29 @@ pub async fn what_very_many_emails_share_is_found_like_what_few_do(fixture: &imp
     assert_eq!(scene.list(both).await, [rare]);
 }
 
+pub async fn the_attempts_of_many_come_by_email_and_in_order(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let (one, two) = (
+        scene
+            .ended(an_email("one"), dead(DeadReason::HardBounce))
+            .await,
+        scene.ended(an_email("two"), sent()).await,
+    );
+    scene.accept(an_email("none")).await;
+    let attempts = scene.store.attempts(&[two, one]).await.expect("attempts");
+    let found: Vec<_> = attempts.iter().map(|(id, a)| (*id, a.number)).collect();
+    assert_eq!(found, [(one, 1), (two, 1)]);
+    assert_eq!(attempts[0].1, scene.find(one).await.attempts[0]);
+    assert!(
+        scene
+            .store
+            .attempts(&[])
+            .await
+            .expect("attempts")
+            .is_empty()
+    );
+}
+
 pub async fn pages_have_no_gaps_and_no_repeats(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     let emails: Vec<_> = (0..250)

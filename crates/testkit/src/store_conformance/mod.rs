@@ -253,6 +253,7 @@ macro_rules! store_conformance {
             list {
                 the_newest_come_first_and_without_attempts,
                 what_very_many_emails_share_is_found_like_what_few_do,
+                the_attempts_of_many_come_by_email_and_in_order,
                 pages_have_no_gaps_and_no_repeats,
                 emails_are_found_by_status,
                 emails_are_found_by_owner_template_and_age,

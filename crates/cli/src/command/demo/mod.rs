@@ -1,5 +1,6 @@
 //! The whole product at work, to look at: a mail server that misbehaves, a steady stream of mail,
-//! and an outage now and then. It needs nothing and leaves nothing behind.
+//! and an outage now and then. It needs nothing and leaves nothing behind but what is in a folder that
+//! the user named.
 
 mod folder;
 mod mail;
@@ -123,9 +124,9 @@ Ctrl-C ends the demo{end}.
         first = FIRST_OUTAGE.as_secs(),
         config = folder.config_file().display(),
         end = if folder.is_temporary() {
-            " and removes what it has written"
+            " and removes what it has written".to_owned()
         } else {
-            ""
+            format!("; what it has written stays in {}", folder.path().display())
         },
     )
 }

@@ -52,23 +52,23 @@ pub(super) fn read(path: &Path) -> anyhow::Result<(String, TemplateContent)> {
     let priority = priority.map_err(|error| wrong(&format!("priority: {error}")))?;
     let policy = written.retry_policy.map(policy_of).transpose();
     let policy = policy.map_err(|error| wrong(&format!("retry_policy: {error}")))?;
-    let body = |name: &str, text: Option<String>, file: Option<PathBuf>| match (text, file) {
+    let body_of = |name: &str, text: Option<String>, file: Option<PathBuf>| match (text, file) {
         (Some(_), Some(_)) => {
             let both = format!("{name} and {name}_file are both given; leave out one of them");
             Err(anyhow::Error::from(wrong(&both)))
         }
-        (text, None) => Ok(text),
+        (text, None) => Ok(text.and_then(body)),
         (None, Some(file)) => {
             let folder = path.parent().unwrap_or(Path::new(""));
-            text_of(&folder.join(file)).map(Some)
+            text_of(&folder.join(file)).map(body)
         }
     };
     let content = TemplateContent {
         description: written.description,
         from: written.from,
         subject: written.subject,
-        html: body("html", written.html, written.html_file)?,
-        text: body("text", written.text, written.text_file)?,
+        html: body_of("html", written.html, written.html_file)?,
+        text: body_of("text", written.text, written.text_file)?,
         priority: priority.unwrap_or(default.priority),
         policy: policy.unwrap_or(default.policy),
         sample: written.sample,
@@ -83,6 +83,11 @@ fn policy_of(written: Value) -> Result<PolicyChoice, serde_json::Error> {
         Value::String(name) => Ok(PolicyChoice::Named(name)),
         own => serde_json::from_value(own).map(|own| PolicyChoice::Own(Box::new(own))),
     }
+}
+
+/// A body; an empty one is none.
+pub(super) fn body(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.trim().is_empty())
 }
 
 /// The text in a file; `-` is standard input.

@@ -11,7 +11,8 @@ use posthaste_engine::template::NotSaved;
 use posthaste_engine::{FieldError, Templates};
 use serde_json::{Map, Value, json};
 
-use self::file::{is_file, object_of, text_of};
+use self::file::{body, is_file, object_of, text_of};
+use super::policy;
 use crate::arguments::{Global, PushArguments, TemplatesCommand};
 use crate::exit::{Exit, NotFound, UsageError};
 use crate::output;
@@ -27,7 +28,7 @@ pub(crate) async fn run(global: &Global, command: TemplatesCommand) -> anyhow::R
         TemplatesCommand::List => list(global, &templates.list().await?),
         TemplatesCommand::Show { name, version } => {
             let template = find(templates, &name, version).await?;
-            show(global, &template, &templates.variables(&template.content));
+            show(global, templates, &template);
         }
         TemplatesCommand::Push(arguments) => return push(global, &desk, arguments).await,
         TemplatesCommand::Preview {
@@ -112,7 +113,8 @@ fn as_json(template: &Template) -> Value {
     })
 }
 
-fn show(global: &Global, template: &Template, variables: &[String]) {
+fn show(global: &Global, templates: &Templates, template: &Template) {
+    let variables = templates.variables(&template.content);
     if global.json {
         let mut shown = as_json(template);
         shown["variables"] = json!(variables);
@@ -130,7 +132,10 @@ fn show(global: &Global, template: &Template, variables: &[String]) {
         ("Saved", saved),
         ("From", content.from.clone().unwrap_or_default()),
         ("Priority", content.priority.to_string()),
-        ("Retries", policy_name(&content.policy)),
+        (
+            "Retries",
+            policy::in_words(templates.policies(), &content.policy),
+        ),
         ("Variables", variables.join(", ")),
         ("Subject", content.subject.clone()),
     ];
@@ -166,23 +171,25 @@ async fn push(global: &Global, desk: &Desk, arguments: PushArguments) -> anyhow:
     let based_on = arguments.based_on;
     apply(arguments, &mut content)?;
     let saved = templates.save(&name, content, based_on, &desk.actor).await;
-    let (version, result) = match saved.map_err(usage)? {
-        TemplateSaved::Saved(template) => (template.version, "saved"),
-        TemplateSaved::Unchanged(template) => (template.version, "unchanged"),
+    let (template, result) = match saved.map_err(usage)? {
+        TemplateSaved::Saved(template) => (template, "saved"),
+        TemplateSaved::Unchanged(template) => (template, "unchanged"),
         TemplateSaved::Conflict(0) => anyhow::bail!("there is no template {name} (any more)"),
         TemplateSaved::Conflict(newest) => anyhow::bail!(
             "template {name} is version {newest} by now: look at it, then push with --based-on {newest}"
         ),
     };
+    let version = template.version;
     if global.json {
         output::json(&json!({"name": name, "version": version, "result": result}));
-    } else if result == "saved" {
-        output::line(&format!("Template {name} is version {version} now."));
-    } else {
-        output::line(&format!(
-            "Template {name} says so already, in version {version}."
-        ));
+        return Ok(Exit::Ok);
     }
+    output::line(&match result {
+        "saved" => format!("Template {name} is version {version} now."),
+        _ => format!("Template {name} says so already, in version {version}."),
+    });
+    let retries = policy::in_words(templates.policies(), &template.content.policy);
+    output::line(&format!("Retries: {retries}"));
     Ok(Exit::Ok)
 }
 
@@ -197,11 +204,15 @@ fn apply(arguments: PushArguments, content: &mut TemplateContent) -> anyhow::Res
     if let Some(subject) = arguments.subject {
         content.subject = subject;
     }
-    if let Some(path) = arguments.html_file {
-        content.html = Some(text_of(&path)?);
+    let given = |text: Option<String>, file: Option<PathBuf>| match file {
+        Some(path) => text_of(&path).map(Some),
+        None => Ok(text),
+    };
+    if let Some(html) = given(arguments.html, arguments.html_file)? {
+        content.html = body(html);
     }
-    if let Some(path) = arguments.text_file {
-        content.text = Some(text_of(&path)?);
+    if let Some(text) = given(arguments.text, arguments.text_file)? {
+        content.text = body(text);
     }
     if let Some(priority) = arguments.priority {
         let priority = priority.parse();
@@ -238,10 +249,15 @@ async fn preview(
     let rendered = rendered.map_err(|errors| UsageError(in_lines(&errors)))?;
     if global.json {
         output::json(&json!({
-            "subject": rendered.subject, "html": rendered.html, "text": rendered.text,
+            "from": content.from, "subject": rendered.subject, "html": rendered.html, "text": rendered.text,
             "variables": templates.variables(&content),
         }));
     } else {
+        let from = content.from.as_deref();
+        output::line(&format!(
+            "From: {}",
+            from.map_or("(each request names it)".to_owned(), |from| output::short(from, 400))
+        ));
         output::line(&format!("Subject: {}", rendered.subject));
         bodies(rendered.text.as_deref(), rendered.html.as_deref());
     }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 pub use self::value::*;
 use crate::Timestamp;
+use crate::attempt::AttemptRecord;
 use crate::decision::Conclusion;
 use crate::email::{EmailId, EmailRecord, NewEmail};
 use crate::lifecycle::{Refusal, State};
@@ -114,6 +115,9 @@ pub trait DeskStore: Send + Sync {
 
     /// Emails, newest first, without their attempts.
     async fn list(&self, filter: &EmailFilter) -> StoreResult<Vec<EmailRecord>>;
+
+    /// Every attempt of these emails: by email, each email's in order.
+    async fn attempts(&self, ids: &[EmailId]) -> StoreResult<Vec<(EmailId, AttemptRecord)>>;
 
     /// Dead letters by what they died of, most first.
     async fn dead_groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>>;

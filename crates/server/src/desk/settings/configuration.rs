@@ -22,12 +22,15 @@ const KEPT: [(&str, &str); 7] = [
     ("audit", "The audit log"),
 ];
 
-/// How long things are kept, in words.
-pub(super) fn kept(configuration: &[Setting]) -> Markup {
-    let value = |key: &str| {
-        let mut settings = configuration.iter();
-        settings.find(|setting| setting.section == "retention" && setting.key == key)
-    };
+/// How long something is kept, in words, if that is known.
+pub(in crate::desk) fn kept(configuration: &[Setting], key: &str) -> Option<String> {
+    let mut settings = configuration.iter();
+    let found = settings.find(|setting| setting.section == "retention" && setting.key == key);
+    found.map(|setting| in_words(&setting.value))
+}
+
+/// How long things are kept.
+pub(super) fn retention(configuration: &[Setting]) -> Markup {
     html! {
         section id="kept" {
             h2 { "Retention" }
@@ -37,10 +40,7 @@ pub(super) fn kept(configuration: &[Setting]) -> Markup {
             }
             dl class="facts panel kept" {
                 @for (key, what) in KEPT {
-                    @if let Some(setting) = value(key) {
-                        dt { (what) }
-                        dd { (in_words(&setting.value)) }
-                    }
+                    @if let Some(kept) = kept(configuration, key) { dt { (what) } dd { (kept) } }
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! that is in force. Viewers see it, operators change what can be changed.
 
 pub(super) mod admins;
-mod configuration;
+pub(super) mod configuration;
 pub(super) mod keys;
 
 use std::sync::Arc;
@@ -93,7 +93,7 @@ async fn page(app: &Arc<App>, visitor: &Visitor, said: &Said) -> Result<Response
         }
         (admins::part(visitor, &admins, said, now))
         (keys::part(visitor, &keys, said, now))
-        (configuration::kept(&app.configuration))
+        (configuration::retention(&app.configuration))
         (configuration::alerts(&channels, now))
         (configuration::part(&app.configuration))
     };
