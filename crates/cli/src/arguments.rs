@@ -217,7 +217,7 @@ pub(crate) struct ListArguments {
 
 /// A limit of none would show nothing.
 fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
+    match text.parse::<usize>() {
         Ok(0) => Err("must be at least 1".to_owned()),
         parsed => parsed.map_err(|error| error.to_string()),
     }

@@ -74,6 +74,7 @@ impl Serving {
                 access: Arc::clone(&engine.access),
                 admins: Arc::clone(&engine.admins),
                 secure_cookies: settings.admin.secure_cookies,
+                trusted_proxies: settings.admin.trusted_proxies.clone(),
                 configuration: loaded.shown(),
                 metrics: Arc::clone(&engine.metrics),
                 registry: Arc::new(registry),

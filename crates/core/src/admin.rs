@@ -16,6 +16,15 @@ named! {
     }
 }
 
+/// What becomes of a change after which nobody could act any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastOperator {
+    /// It is refused.
+    Stays,
+    /// It is done: whoever asks needs no login to make another.
+    MayGo,
+}
+
 /// Someone who may use the dashboard. The password is kept as an Argon2id hash, elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {

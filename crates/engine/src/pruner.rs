@@ -9,7 +9,7 @@ use crate::service::{Report, Service};
 
 const BATCH: usize = 500;
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Between two full batches, so that senders are not held up.
+/// Between two full batches, or two parts of a search, so that senders are not held up.
 const BREATH: Duration = Duration::from_millis(50);
 
 /// Removes emails, their attempts and content, captures and audit entries after their retention.
@@ -51,7 +51,7 @@ impl Service for Pruner {
         let full = parts.iter().any(|part| *part >= BATCH as u64);
         Ok(Report {
             done: usize::try_from(parts.iter().sum::<u64>()).unwrap_or(usize::MAX),
-            again_in: full.then_some(BREATH),
+            again_in: (full || pruned.is_unfinished).then_some(BREATH),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What every request can reach.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +67,8 @@ pub struct ServerParts {
     pub admins: Arc<Admins>,
     /// Whether browsers are told to send logins over https only, however they came.
     pub secure_cookies: bool,
+    /// Proxies that are believed when they say whom a login comes from.
+    pub trusted_proxies: Vec<IpAddr>,
     /// The configuration that is in force, without secrets.
     pub configuration: Vec<Setting>,
     /// What is counted.
@@ -114,6 +117,8 @@ pub(crate) struct App {
     pub(crate) admins: Arc<Admins>,
     /// Whether browsers are told to send logins over https only, however they came.
     pub(crate) secure_cookies: bool,
+    /// Proxies that are believed when they say whom a login comes from.
+    pub(crate) trusted_proxies: Vec<IpAddr>,
     /// The configuration that is in force, without secrets.
     pub(crate) configuration: Vec<Setting>,
     /// What the forms of people who need no login are bound to.
@@ -155,6 +160,7 @@ impl App {
             access: parts.access,
             admins: parts.admins,
             secure_cookies: parts.secure_cookies,
+            trusted_proxies: parts.trusted_proxies,
             configuration: parts.configuration,
             csrf_secret: rand::random(),
             pulse: Pulse::default(),

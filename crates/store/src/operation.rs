@@ -138,6 +138,26 @@ pub(crate) fn begun(new: NewOperation, actor: &Actor, total: u64, now: Timestamp
     }
 }
 
+/// The name of its end in the audit log.
+pub(crate) const DONE: &str = "operation_done";
+
+/// What came of an operation, for the audit log.
+pub(crate) fn outcome(operation: &Operation) -> String {
+    let treated = match operation.action {
+        BulkAction::Retry => "retried",
+        BulkAction::Discard => "discarded",
+    };
+    let (done, skipped) = (operation.done, operation.skipped);
+    let counts = format!("{done} {treated}, {skipped} skipped");
+    match operation.status {
+        OperationStatus::Done => counts,
+        OperationStatus::Cancelled => {
+            format!("cancelled: {counts}, {} left alone", operation.remaining())
+        }
+        status => status.as_str().to_owned(),
+    }
+}
+
 /// The operation's name in the audit log.
 pub(crate) const fn audited_as(action: BulkAction) -> &'static str {
     match action {
@@ -210,5 +230,19 @@ mod tests {
         let (step, _) = running(None, 11).after(&(0..10), 9, at(5));
         assert_eq!(step.operation.status, OperationStatus::Running);
         assert_eq!((step.treated, step.operation.remaining()), (10, 1));
+    }
+
+    #[test]
+    fn an_end_says_what_came_of_it() {
+        let (mut step, _) = running(None, 500).after(&(0..500), 480, at(5));
+        assert_eq!(outcome(&step.operation), "480 retried, 20 skipped");
+        step.operation.total = 510;
+        step.operation.status = OperationStatus::Cancelled;
+        assert_eq!(
+            outcome(&step.operation),
+            "cancelled: 480 retried, 20 skipped, 10 left alone"
+        );
+        step.operation.status = OperationStatus::Paused;
+        assert_eq!(outcome(&step.operation), "paused");
     }
 }

@@ -9,7 +9,7 @@ macro_rules! implement_ports {
         use async_trait::async_trait;
         use bytes::Bytes;
         use posthaste_core::Timestamp;
-        use posthaste_core::admin::{Admin, Role, Session};
+        use posthaste_core::admin::{Admin, LastOperator, Role, Session};
         use posthaste_core::attempt::AttemptRecord;
         use posthaste_core::decision::Conclusion;
         use posthaste_core::email::{EmailId, EmailRecord, NewEmail};
@@ -398,9 +398,10 @@ macro_rules! implement_ports {
                 &self,
                 name: &str,
                 role: Role,
+                last: LastOperator,
                 actor: &Actor,
-            ) -> StoreResult<bool> {
-                self.update_role(name, role, actor).await
+            ) -> StoreResult<AdminChanged> {
+                self.update_role(name, role, last, actor).await
             }
 
             async fn find_admin(&self, name: &str) -> StoreResult<Option<(Admin, String)>> {
@@ -411,8 +412,13 @@ macro_rules! implement_ports {
                 self.all_admins().await
             }
 
-            async fn remove_admin(&self, name: &str, actor: &Actor) -> StoreResult<bool> {
-                self.delete_admin(name, actor).await
+            async fn remove_admin(
+                &self,
+                name: &str,
+                last: LastOperator,
+                actor: &Actor,
+            ) -> StoreResult<AdminChanged> {
+                self.delete_admin(name, last, actor).await
             }
 
             async fn begin_session(

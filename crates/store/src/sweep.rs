@@ -14,8 +14,8 @@ use uuid::Uuid;
 /// At most this many rows are looked at in one piece.
 pub(crate) const PIECE: usize = 5_000;
 /// At most this many pieces are looked at in one round.
-pub(crate) const PIECES: usize = 10;
-/// How often everything is looked at again.
+const PIECES: usize = 10;
+/// How long after the end of a pass everything is looked at again.
 const PASS: Duration = Duration::from_secs(6 * 3600);
 /// Emails that end within this time are found without waiting for the next pass.
 const OVERLAP: Duration = Duration::from_secs(600);
@@ -43,58 +43,100 @@ pub(crate) const CONTENT: &str = "SELECT id, CASE WHEN finished_at < $3
 #[derive(Default)]
 pub(crate) struct Sweep(Mutex<Place>);
 
-#[derive(Default)]
+#[derive(Debug, Default, Clone, Copy)]
 struct Place {
     after: Uuid,
-    pass_began_at: Option<Timestamp>,
+    /// When all had been looked at; nothing while they still are.
+    pass_ended_at: Option<Timestamp>,
+}
+
+/// A round of the search. It counts once what it found was dealt with: see [`Sweep::keep`].
+pub(crate) struct Round {
+    /// Emails to take something off.
+    pub(crate) found: Vec<Uuid>,
+    most: usize,
+    now: Timestamp,
+    newest: Timestamp,
+    pieces: usize,
+    reached_end: bool,
+    next: Place,
+}
+
+/// What became of a round.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Swept {
+    /// How many emails something was taken off.
+    pub(crate) stripped: u64,
+    /// Whether there is more to look at.
+    pub(crate) more: bool,
 }
 
 impl Sweep {
-    /// After which id the next piece begins.
-    pub(crate) fn start(&self, now: Timestamp) -> Uuid {
-        let mut place = self.place();
-        let due = |began: Timestamp| began.checked_add(PASS).is_ok_and(|end| end <= now);
-        if place.pass_began_at.is_none_or(due) {
-            *place = Place {
-                after: Uuid::nil(),
-                pass_began_at: Some(now),
-            };
+    /// Begins a round that finds at most so many emails. Those accepted before `newest` are old
+    /// enough.
+    pub(crate) fn round(&self, now: Timestamp, newest: Timestamp, most: usize) -> Round {
+        Round {
+            found: Vec::new(),
+            most,
+            now,
+            newest,
+            pieces: 0,
+            reached_end: false,
+            next: self.start(now),
         }
-        place.after
     }
 
-    /// Takes in a piece: its rows, and which of them are wanted. Gives at most `most` of these,
-    /// and whether there is more to look at. Emails accepted before `newest` are old enough.
-    pub(crate) fn sift(
-        &self,
-        rows: &[(Uuid, bool)],
-        most: usize,
-        newest: Timestamp,
-    ) -> (Vec<Uuid>, bool) {
-        let wanted: Vec<Uuid> = rows
-            .iter()
-            .filter(|(_, wanted)| *wanted)
-            .map(|(id, _)| *id)
-            .take(most)
-            .collect();
-        let mut place = self.place();
-        let cut = wanted.len() == most;
-        let last = if cut {
-            wanted.last().copied()
-        } else {
-            rows.last().map(|(id, _)| *id)
-        };
-        place.after = last.unwrap_or(place.after);
-        let more = cut || rows.len() == PIECE;
-        if !more {
-            let recent = newest.checked_sub(OVERLAP).unwrap_or(Timestamp::UNIX_EPOCH);
-            place.after = place.after.min(smallest_id(recent));
+    /// What this round found was dealt with, with so many emails stripped: the next one goes on
+    /// after it.
+    pub(crate) fn keep(&self, round: &Round, stripped: u64) -> Swept {
+        *self.place() = round.next;
+        Swept {
+            stripped,
+            more: !round.reached_end,
         }
-        (wanted, more && !cut)
+    }
+
+    /// Where the next round begins. A pass that has not reached the end goes on, however long it
+    /// takes: what is newest must have its turn.
+    fn start(&self, now: Timestamp) -> Place {
+        let place = *self.place();
+        let due = |ended: Timestamp| ended.checked_add(PASS).is_ok_and(|next| next <= now);
+        if place.pass_ended_at.is_some_and(due) {
+            Place::default()
+        } else {
+            place
+        }
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Round {
+    /// After which id the next piece begins, if this round goes on.
+    pub(crate) fn next_piece(&self) -> Option<Uuid> {
+        let is_over = self.reached_end || self.pieces >= PIECES || self.found.len() >= self.most;
+        (!is_over).then_some(self.next.after)
+    }
+
+    /// Takes in the rows of a piece, and which of them are wanted.
+    pub(crate) fn take(&mut self, rows: &[(Uuid, bool)]) {
+        self.pieces += 1;
+        for (id, wanted) in rows {
+            self.next.after = *id;
+            self.found.extend(wanted.then_some(*id));
+            if self.found.len() >= self.most {
+                return;
+            }
+        }
+        if rows.len() < PIECE {
+            self.reached_end = true;
+            let recent = self.newest.checked_sub(OVERLAP);
+            let recent = smallest_id(recent.unwrap_or(Timestamp::UNIX_EPOCH));
+            self.next.after = self.next.after.min(recent);
+            self.next.pass_ended_at.get_or_insert(self.now);
+        }
     }
 }
 
@@ -104,46 +146,79 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn ids(count: u128) -> Vec<(Uuid, bool)> {
-        (1..=count)
-            .map(|n| (Uuid::from_u128(n), n % 2 == 0))
-            .collect()
-    }
-
     fn at(hours: u32) -> Timestamp {
         Timestamp::UNIX_EPOCH + HOUR * hours
     }
 
-    #[test]
-    fn a_search_goes_on_where_it_was_cut_off() {
-        let sweep = Sweep::default();
-        assert_eq!(sweep.start(at(9)), Uuid::nil());
-        let (found, more) = sweep.sift(&ids(10), 2, at(9));
-        assert_eq!(found, [Uuid::from_u128(2), Uuid::from_u128(4)]);
-        assert!(!more, "there are enough for once");
-        assert_eq!(sweep.start(at(9)), Uuid::from_u128(4));
+    /// A table of ids from 1 on, of which every so manieth is wanted.
+    struct Table {
+        rows: u128,
+        wanted: u128,
+    }
+
+    impl Table {
+        fn round(&self, sweep: &Sweep, now: Timestamp, most: usize) -> Round {
+            let mut round = sweep.round(now, at(9), most);
+            while let Some(after) = round.next_piece() {
+                let ids = (after.as_u128() + 1..=self.rows).take(PIECE);
+                let row = |n| (Uuid::from_u128(n), n % self.wanted == 0);
+                round.take(&ids.map(row).collect::<Vec<_>>());
+            }
+            round
+        }
+    }
+
+    fn numbers(round: &Round) -> Vec<u128> {
+        round.found.iter().map(Uuid::as_u128).collect()
     }
 
     #[test]
-    fn a_full_piece_is_followed_by_another() {
-        let sweep = Sweep::default();
-        sweep.start(at(9));
-        let rows: Vec<_> = (1..=PIECE as u128)
-            .map(|n| (Uuid::from_u128(n), false))
-            .collect();
-        assert_eq!(sweep.sift(&rows, 2, at(9)), (Vec::new(), true));
-        assert_eq!(sweep.start(at(9)), Uuid::from_u128(PIECE as u128));
+    fn a_search_goes_on_where_it_was_cut_off() {
+        let (sweep, table) = (Sweep::default(), Table { rows: 5, wanted: 2 });
+        let round = table.round(&sweep, at(9), 1);
+        assert_eq!(numbers(&round), [2]);
+        assert!(sweep.keep(&round, 1).more);
+        let round = table.round(&sweep, at(9), 9);
+        assert_eq!(numbers(&round), [4]);
+        let swept = sweep.keep(&round, 1);
+        assert_eq!((swept.stripped, swept.more), (1, false));
+    }
+
+    #[test]
+    fn what_was_not_dealt_with_is_found_again() {
+        let (sweep, table) = (Sweep::default(), Table { rows: 5, wanted: 2 });
+        for _ in 0..2 {
+            assert_eq!(numbers(&table.round(&sweep, at(9), 9)), [2, 4]);
+        }
+    }
+
+    #[test]
+    fn a_pass_reaches_the_end_however_long_it_takes() {
+        let last = (PIECE * PIECES * 3) as u128 + 1;
+        let (rows, wanted) = (last, last);
+        let (sweep, table) = (Sweep::default(), Table { rows, wanted });
+        // A round takes as long as a whole pass should.
+        for round in 0..3 {
+            let round = table.round(&sweep, at(9 + 6 * round), 9);
+            assert_eq!(numbers(&round), []);
+            assert!(sweep.keep(&round, 0).more, "soon");
+        }
+        let round = table.round(&sweep, at(27), 9);
+        assert_eq!(numbers(&round), [last]);
+        assert!(!sweep.keep(&round, 1).more);
     }
 
     #[test]
     fn the_end_is_looked_at_again_and_everything_now_and_then() {
         let sweep = Sweep::default();
-        sweep.start(at(9));
         let young = smallest_id(at(9));
-        assert_eq!(sweep.sift(&[(young, false)], 2, at(9)), (Vec::new(), false));
-        let again = sweep.start(at(9));
+        let mut round = sweep.round(at(9), at(9), 2);
+        round.take(&[(young, false)]);
+        assert_eq!(round.next_piece(), None);
+        assert!(!sweep.keep(&round, 0).more);
+        let again = sweep.start(at(9)).after;
         assert!(Uuid::nil() < again && again < young);
-        assert_eq!(sweep.start(at(14)), again);
-        assert_eq!(sweep.start(at(15)), Uuid::nil());
+        assert_eq!(sweep.start(at(14)).after, again);
+        assert_eq!(sweep.start(at(15)).after, Uuid::nil());
     }
 }

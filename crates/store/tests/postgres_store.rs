@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{
-    Accepted, AuditFilter, Begun, DeskStore as _, EmailStore as _, Finish, KeyStore as _, Lease,
-    Store as _, StoreError,
+    Accepted, Action, Actor, AlertStore as _, AuditFilter, Begun, DeskStore as _, EmailStore as _,
+    Finish, KeyStore as _, Lease, Store as _, StoreError,
 };
-use posthaste_core::status::Status;
+use posthaste_core::status::{DeadReason, Status};
 use posthaste_store::{PostgresOptions, PostgresStore};
-use posthaste_testkit::{Database, EmailBuilder, an_email, budgets, sent, transient};
+use posthaste_testkit::{Database, EmailBuilder, an_email, budgets, dead_of, sent, transient};
 use tokio::task::JoinSet;
 
 const LEASE: Duration = Duration::from_secs(3600);
@@ -35,6 +35,21 @@ async fn accept(store: &PostgresStore, email: EmailBuilder) -> Result<Accepted, 
 
 async fn assert_clean(store: &PostgresStore) {
     assert_eq!(store.verify(&[]).await.unwrap(), []);
+}
+
+/// Returns once another session waits for a lock of this one.
+async fn until_someone_waits_for(database: &Database, holder: i32) {
+    let watcher = database.beside().await;
+    let waits = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity
+                 WHERE $1 = ANY(pg_blocking_pids(pid)))";
+    while !watcher
+        .query_one(waits, &[&holder])
+        .await
+        .unwrap()
+        .get::<_, bool>(0)
+    {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -394,18 +409,7 @@ async fn an_attempt_that_began_after_its_caller_had_gone_is_handed_back() {
         let store = Arc::clone(&store);
         async move { store.begin(vec![id], "w", LEASE).await }
     });
-    // It has begun, and waits for the row.
-    let watcher = database.beside().await;
-    let waits = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity
-                 WHERE $1 = ANY(pg_blocking_pids(pid)))";
-    while !watcher
-        .query_one(waits, &[&holder])
-        .await
-        .unwrap()
-        .get::<_, bool>(0)
-    {
-        tokio::task::yield_now().await;
-    }
+    until_someone_waits_for(&database, holder).await;
     beginning.abort();
     assert!(beginning.await.is_err());
     beside.batch_execute("COMMIT").await.unwrap();
@@ -420,4 +424,85 @@ async fn an_attempt_that_began_after_its_caller_had_gone_is_handed_back() {
     assert_eq!(found.state.status, Status::Pending);
     assert_eq!(found.state.lost_count, 0, "nobody was lost");
     assert_clean(&store).await;
+}
+
+/// An email that died, counted for two channels. In the table they stand in the wrong order.
+async fn a_death_for_two_channels(database: &Database, store: &PostgresStore) -> EmailId {
+    let email = an_email("a").build();
+    let id = email.id;
+    store.accept(vec![email], true).await.unwrap();
+    let Begun::Started(started) = store.begin(vec![id], "w", LEASE).await.unwrap().remove(0) else {
+        panic!("not begun")
+    };
+    let finish = Finish {
+        lease: started.lease,
+        decision: dead_of(DeadReason::HardBounce, "550 no"),
+        transport: "smtp".into(),
+        budget: 8,
+    };
+    store.finish(vec![finish]).await.unwrap();
+    let channels = ["slack", "webhook"].map(str::to_owned);
+    assert_eq!(store.gather_deaths(&channels, 10).await.unwrap(), 1);
+    let move_back = "UPDATE alert_group SET n = n WHERE channel = 'slack'";
+    database
+        .beside()
+        .await
+        .execute(move_back, &[])
+        .await
+        .unwrap();
+    id
+}
+
+#[tokio::test]
+async fn whoever_erases_takes_what_channels_tell_in_the_order_of_whoever_counts() {
+    let database = Database::fresh().await;
+    let store = open(&database).await;
+    let id = a_death_for_two_channels(&database, &store).await;
+    let beside = database.beside().await;
+    beside.batch_execute("BEGIN").await.unwrap();
+    let lock = "SELECT pg_backend_pid() FROM alert_group WHERE channel = $1 FOR UPDATE NOWAIT";
+    let holder: i32 = beside.query_one(lock, &[&"slack"]).await.unwrap().get(0);
+    let erasing = tokio::spawn({
+        let store = Arc::clone(&store);
+        let root = Actor {
+            name: "cli:root".into(),
+            owner: None,
+        };
+        async move { store.act(vec![id], Action::Erase, &root).await }
+    });
+    until_someone_waits_for(&database, holder).await;
+    let next = beside.query_one(lock, &[&"webhook"]).await;
+    assert!(next.is_ok(), "it holds what comes later already: {next:?}");
+    beside.batch_execute("COMMIT").await.unwrap();
+    erasing.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_transaction_that_lost_a_deadlock_is_done_again() {
+    let database = Database::fresh().await;
+    let store = open(&database).await;
+    a_death_for_two_channels(&database, &store).await;
+    // Another email dies of the same, and someone takes the channels in the wrong order.
+    let death = "INSERT INTO death (email_id, at, reason, fingerprint)
+                 SELECT email_id, last_at, reason, fingerprint FROM alert_group LIMIT 1";
+    let beside = database.beside().await;
+    beside.execute(death, &[]).await.unwrap();
+    beside.batch_execute("BEGIN").await.unwrap();
+    // It finds out last, so that it is the other one that has to give way.
+    let patient = "SET LOCAL deadlock_timeout = '1h'";
+    beside.batch_execute(patient).await.unwrap();
+    let lock = "SELECT pg_backend_pid() FROM alert_group WHERE channel = $1 FOR UPDATE";
+    let holder: i32 = beside.query_one(lock, &[&"webhook"]).await.unwrap().get(0);
+    let counting = tokio::spawn({
+        let store = Arc::clone(&store);
+        let channels = ["slack", "webhook"].map(str::to_owned);
+        async move { store.gather_deaths(&channels, 10).await }
+    });
+    until_someone_waits_for(&database, holder).await;
+    beside.query_one(lock, &[&"slack"]).await.unwrap();
+    beside.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(counting.await.unwrap().unwrap(), 1, "counted all the same");
+    let states = store.alert_channels().await.unwrap();
+    let waiting: Vec<u64> = states.iter().map(|state| state.waiting).collect();
+    assert_eq!(waiting, [2, 2]);
 }

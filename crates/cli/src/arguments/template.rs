@@ -21,7 +21,7 @@ pub(crate) enum TemplatesCommand {
     /// A file of TOML or JSON has the fields name, description, from, subject, html or html_file,
     /// text or text_file, priority, retry_policy and sample. Without a name it is called like the
     /// file.
-    Push(PushArguments),
+    Push(Box<PushArguments>),
     /// Show what a template comes to; nothing is saved or sent
     Preview {
         /// The name of a template, or a file ending in .toml or .json

@@ -1,6 +1,6 @@
 //! Makes, lists, changes and removes people who may use the dashboard.
 
-use posthaste_core::admin::{Admin, Role};
+use posthaste_core::admin::{Admin, LastOperator, Role};
 use posthaste_engine::admin::AdminError;
 use serde_json::json;
 
@@ -42,11 +42,13 @@ pub(crate) async fn run(global: &Global, command: AdminCommand) -> anyhow::Resul
         }
         AdminCommand::List => list(global, &admins.all().await?),
         AdminCommand::Remove { name } => {
-            admins.remove(&name, actor).await.map_err(explained)?;
+            let removed = admins.remove(&name, LastOperator::MayGo, actor).await;
+            removed.map_err(explained)?;
             done(global, &name, "removed", "is removed and logged out");
         }
         AdminCommand::Role { name, role } => {
-            let changed = admins.change_role(&name, role, actor).await;
+            let last = LastOperator::MayGo;
+            let changed = admins.change_role(&name, role, last, actor).await;
             changed.map_err(explained)?;
             done(global, &name, role.as_str(), may(role));
         }

@@ -2,12 +2,14 @@
 
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::classification::Classifier;
-use posthaste_core::port::ChannelState;
+use posthaste_core::email::EmailId;
+use posthaste_core::port::{ChannelState, Clock as _, SharedStore, SystemClock};
 use posthaste_core::reply::Reply;
 use posthaste_core::status::Outcome;
 use serde_json::json;
 
 use crate::arguments::{DoctorArguments, Global};
+use crate::config::{CAPTURE, Database, Settings};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::wiring::{self, Opener};
@@ -18,72 +20,142 @@ pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow:
         let classifier = Classifier::new(loaded.settings.classification.rules.clone());
         return classify(global, &classifier, reply, &arguments.stage);
     }
-    let mut healthy = true;
-    let mut tell = |what: &str, result: Result<String, String>| {
-        healthy &= result.is_ok();
-        let (ok, text) = match result {
-            Ok(text) => (true, text),
-            Err(text) => (false, text),
-        };
-        if global.json {
+    let mut findings = Findings {
+        json: global.json,
+        healthy: true,
+    };
+    let file = loaded.file.map(|file| file.display().to_string());
+    findings.tell("configuration", Ok(file.unwrap_or("defaults".into())));
+    let settings = loaded.settings;
+    let store = open_store(&settings, &mut findings).await?;
+    if let Some(options) = settings.rabbitmq_options(false)? {
+        findings.tell("rabbitmq", wiring::check_rabbitmq(options).await);
+    }
+    if let Some(store) = &store {
+        findings.tell("promises", promises(store).await?);
+    }
+    alerts(&settings, store.as_ref(), arguments.alert, &mut findings).await?;
+    let transport = match &store {
+        Some(store) => wiring::build_transport(&settings, store).map(Some),
+        None => wiring::build_smtp(&settings),
+    };
+    match transport {
+        Ok(Some(transport)) => findings.tell(transport.name(), transport.check().await),
+        Ok(None) => findings.note(CAPTURE, "mail will be captured in the dev inbox, not sent"),
+        Err(error) => findings.tell("smtp", Err(format!("{error:#}"))),
+    }
+    Ok(if findings.healthy {
+        Exit::Ok
+    } else {
+        Exit::Failure
+    })
+}
+
+/// What was found out, told line by line.
+struct Findings {
+    json: bool,
+    /// Whether there is no problem so far.
+    healthy: bool,
+}
+
+impl Findings {
+    fn tell(&mut self, what: &str, result: Result<String, String>) {
+        self.healthy &= result.is_ok();
+        match result {
+            Ok(text) => self.show("ok", what, &text),
+            Err(text) => self.show("PROBLEM", what, &text),
+        }
+    }
+
+    /// Something to know that need not be wrong.
+    fn note(&self, what: &str, text: &str) {
+        self.show("note", what, text);
+    }
+
+    fn show(&self, mark: &str, what: &str, text: &str) {
+        if self.json {
+            let ok = mark != "PROBLEM";
             output::json(&json!({"check": what, "ok": ok, "detail": text}));
         } else {
-            output::line(&format!(
-                "{} {what:<14} {text}",
-                if ok { "ok     " } else { "PROBLEM" }
-            ));
+            // As wide as the longest, `alerts: pagerduty`.
+            output::line(&format!("{mark:<7} {what:<17} {text}"));
         }
-    };
-    tell(
-        "configuration",
-        Ok(loaded
-            .file
-            .map_or("defaults".into(), |file| file.display().to_string())),
-    );
-    let settings = loaded.settings;
-    let store = match wiring::open_store(&settings, Opener::Visitor).await {
-        Ok(store) => store,
-        Err(error) => {
-            tell("database", Err(format!("{error:#}")));
-            return Ok(Exit::Failure);
-        }
-    };
-    let database = store.check().await.map_err(|error| error.to_string());
-    let name = settings.database()?.to_string();
-    tell("database", database.map(|()| name));
-    if let Some(options) = settings.rabbitmq_options(false)? {
-        tell("rabbitmq", wiring::check_rabbitmq(options).await);
     }
-    let violations = store.verify(&[]).await?;
-    tell(
-        "promises",
-        match violations.first() {
-            None => Ok("every promise holds".into()),
-            Some(first) => Err(format!(
-                "{} broken, the first: {}; run `posthaste verify`",
-                violations.len(),
-                first.detail
-            )),
+}
+
+/// Opens the store if there is one that answers, and creates none.
+async fn open_store(
+    settings: &Settings,
+    findings: &mut Findings,
+) -> anyhow::Result<Option<SharedStore>> {
+    let database = settings.database()?;
+    if let Database::Sqlite(path) = &database
+        && !path.is_file()
+    {
+        let text = format!("there is none yet at {database}; `posthaste serve` makes it");
+        findings.note("database", &text);
+        return Ok(None);
+    }
+    let opened = match wiring::open_store(settings, Opener::Visitor).await {
+        Ok(store) => match store.check().await {
+            Ok(()) => Ok(store),
+            Err(error) => Err(error.to_string()),
         },
-    );
-    let states = store.alert_channels().await?;
-    for channel in settings.alert_channels()? {
-        let state = states.iter().find(|state| state.name == channel.name());
-        let result = if arguments.alert {
-            let id = format!("test-{}", posthaste_core::email::EmailId::generate());
-            let alert = settings.alert_config().test_alert(id, store.now());
+        Err(error) => Err(format!("{error:#}")),
+    };
+    let (store, told) = match opened {
+        Ok(store) => (Some(store), Ok(database.to_string())),
+        Err(error) => (None, Err(error)),
+    };
+    findings.tell("database", told);
+    if wiring::is_unserved(&database) {
+        findings.note("server", "none is running on this data directory");
+    }
+    Ok(store)
+}
+
+async fn promises(store: &SharedStore) -> anyhow::Result<Result<String, String>> {
+    let violations = store.verify(&[]).await?;
+    Ok(match violations.first() {
+        None => Ok("every promise holds".into()),
+        Some(first) => Err(format!(
+            "{} broken, the first: {}; run `posthaste verify`",
+            violations.len(),
+            first.detail
+        )),
+    })
+}
+
+/// How the channels do that are told of deaths, or whether they take a test alert.
+async fn alerts(
+    settings: &Settings,
+    store: Option<&SharedStore>,
+    test: bool,
+    findings: &mut Findings,
+) -> anyhow::Result<()> {
+    let channels = settings.alert_channels()?;
+    if test && channels.is_empty() {
+        let text = "there is no channel to test: set alerts.slack.url, alerts.pagerduty.routing_key, \
+                    or alerts.webhook.url and alerts.webhook.secret";
+        findings.tell("alerts", Err(text.to_owned()));
+    }
+    let states = match store {
+        Some(store) => store.alert_channels().await?,
+        None => Vec::new(),
+    };
+    for channel in channels {
+        let result = if test {
+            let id = format!("test-{}", EmailId::generate());
+            let now = SystemClock::start().now();
+            let alert = settings.alert_config().test_alert(id, now);
             let told = channel.tell(&alert).await;
             told.map(|()| "a test alert was taken".to_owned())
         } else {
-            alert_state(state)
+            alert_state(states.iter().find(|state| state.name == channel.name()))
         };
-        tell(&format!("alerts: {}", channel.name()), result);
+        findings.tell(&format!("alerts: {}", channel.name()), result);
     }
-    match wiring::build_transport(&settings, &store) {
-        Ok(transport) => tell(transport.name(), transport.check().await),
-        Err(error) => tell("smtp", Err(format!("{error:#}"))),
-    }
-    Ok(if healthy { Exit::Ok } else { Exit::Failure })
+    Ok(())
 }
 
 /// How a channel does, as far as that is known without telling it something.

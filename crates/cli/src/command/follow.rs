@@ -95,7 +95,9 @@ impl Following<'_> {
             }
             self.seen = operation;
             bar.set_position(self.seen.done + self.seen.skipped);
-            let left = self.left().map(|left| format!(" ({} left)", output::span(left)));
+            let treated = self.remained.saturating_sub(self.seen.remaining());
+            let left = left(&self.seen, treated, self.began.elapsed());
+            let left = left.map(|left| format!(" ({} left)", output::span(left)));
             bar.set_prefix(left.unwrap_or_default());
             if self.seen.status != OperationStatus::Running {
                 return Ok(());
@@ -106,19 +108,6 @@ impl Following<'_> {
         }
     }
 
-    /// How long it will take, by its pace or by how fast it was since this began.
-    fn left(&self) -> Option<Duration> {
-        let remaining = self.seen.remaining();
-        if let Some(rate) = self.seen.rate_per_second {
-            let seconds = remaining.div_ceil(u64::from(rate.max(1)));
-            return Some(Duration::from_secs(seconds));
-        }
-        let treated = self.remained.checked_sub(remaining).filter(|n| *n > 0)?;
-        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let seconds = remaining.saturating_mul(millis) / treated / 1_000;
-        Some(Duration::from_secs(seconds))
-    }
-
     /// Takes the step that is due, and says how long to wait for the next.
     async fn help(&self) -> anyhow::Result<Duration> {
         self.desk.operator.advance_operation().await?;
@@ -127,6 +116,18 @@ impl Following<'_> {
         let wait = wait.and_then(|wait| Duration::try_from(wait).ok());
         Ok(wait.unwrap_or_default().min(LOOK))
     }
+}
+
+/// How long it will take: by its pace, or by how long so many took.
+fn left(operation: &Operation, treated: u64, took: Duration) -> Option<Duration> {
+    let remaining = operation.remaining();
+    let seconds = match operation.rate_per_second {
+        Some(rate) => remaining.div_ceil(u64::from(rate.max(1))),
+        None => remaining
+            .saturating_mul(took.as_secs())
+            .checked_div(treated)?,
+    };
+    Some(Duration::from_secs(seconds))
 }
 
 /// For one who does not want to wait.
@@ -186,5 +187,38 @@ fn exit_of(operation: &Operation) -> Exit {
         Exit::Failure
     } else {
         Exit::PartlyDone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_core::Timestamp;
+    use posthaste_core::operation::{DeadFilter, OperationId};
+
+    use super::*;
+
+    #[test]
+    fn what_was_done_before_says_nothing_about_the_time_left() {
+        let mut resumed = Operation {
+            id: OperationId::generate(),
+            action: BulkAction::Retry,
+            filter: DeadFilter::default(),
+            rate_per_second: Some(2),
+            status: OperationStatus::Running,
+            actor: String::new(),
+            total: 1000,
+            done: 880,
+            skipped: 20,
+            created_at: Timestamp::UNIX_EPOCH,
+            finished_at: None,
+        };
+        let seconds = |operation: &Operation, treated, took| {
+            let left = left(operation, treated, Duration::from_secs(took));
+            left.map(|left| left.as_secs())
+        };
+        assert_eq!(seconds(&resumed, 0, 0), Some(50));
+        resumed.rate_per_second = None;
+        assert_eq!(seconds(&resumed, 0, 0), None, "nothing is known yet");
+        assert_eq!(seconds(&resumed, 10, 3), Some(30));
     }
 }

@@ -100,7 +100,7 @@ fn show(
         MESSAGE_POLICY => (
             "retries",
             "RETRY",
-            "If all fail, the message is left for review. A message may bring its own times and number.",
+            "If all fail, the message is left for review. One may ask for more time, or for more or fewer retries.",
         ),
         _ => (
             "attempts",

@@ -86,3 +86,34 @@ impl Settings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::load::load;
+    use crate::config::Overrides;
+
+    #[test]
+    fn what_nobody_could_have_seen_is_not_removed() {
+        for (option, kept, is_valid) in [
+            ("DEAD", "0s", false),
+            ("DEAD", "999ms", false),
+            ("DEAD", "1s", true),
+            ("AUDIT", "0s", false),
+            ("SENT", "0s", true),
+        ] {
+            let variable = format!("POSTHASTE_RETENTION__{option}");
+            let environment = BTreeMap::from([(variable, kept.to_owned())]);
+            match load(&Overrides::default(), &environment) {
+                Ok(_) => assert!(is_valid, "{option} = {kept}"),
+                Err(error) => {
+                    let error = error.to_string();
+                    let place = format!("retention.{}", option.to_lowercase());
+                    assert!(!is_valid && error.contains(&place), "{error}");
+                    assert!(error.contains("must be at least 1s: with"), "{error}");
+                }
+            }
+        }
+    }
+}

@@ -69,6 +69,7 @@ pub(crate) struct Server {
 pub(crate) struct Admin {
     pub(crate) session: HumanDuration,
     pub(crate) secure_cookies: bool,
+    pub(crate) trusted_proxies: Vec<IpAddr>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -168,6 +168,21 @@ async fn an_admin_is_reason_enough_to_listen_beyond_this_machine(backend: &Backe
 }
 
 #[tokio::test]
+async fn what_the_first_login_changes_is_said_before_the_password_is_asked_for() {
+    let backend = Backend::sqlite().await;
+    let server = backend.posthaste().start().await;
+    let notice = "posthaste keys create --name";
+    let refused = with_password(&server, &["admin", "create", "ann"], "").await;
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains(notice), "{}", refused.stderr);
+    for (name, is_first) in [("ann", true), ("bob", false)] {
+        let made = with_password(&server, &["admin", "create", name], PASSWORD).await;
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        assert_eq!(made.stderr.contains(notice), is_first, "{}", made.stderr);
+    }
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_name_or_a_password_is_said() {
     let backend = Backend::sqlite().await;
     let server = backend.posthaste().start().await;

@@ -134,6 +134,7 @@ async fn thousands_are_retried_once_over_a_pause_and_a_restart(backend: &Backend
         "operation_retry",
         "operation_pause",
         "operation_resume",
+        "operation_done",
         "operation_retry",
         "operation_cancel",
     ];
@@ -213,4 +214,57 @@ async fn the_command_line_follows_a_server_and_does_without_one(backend: &Backen
         assert_eq!(output.code, code, "{arguments:?} {}", output.stderr);
     }
     verify(&server).await;
+}
+
+#[tokio::test]
+async fn the_command_line_says_what_a_retry_waits_for_and_makes_none_in_vain() {
+    let backend = Backend::sqlite().await;
+    let sink = a_sink().await;
+    let mut server = sending(&backend, &sink).await;
+    submit_many(&server, "reject@example.org", 3).await;
+    until_dead(&server, 3).await;
+    let wanted = json!({"action": "discard", "filter": {}, "rate_per_second": 1});
+    let operation = begin(&server, &wanted).await;
+    change(&server, &operation, "cancel").await;
+    let id = operation.rsplit('/').next().unwrap();
+    let resumed = run(&server, &["operations", "resume", id]).await;
+    assert_eq!(resumed.code, 1);
+    let hint = "posthaste dead discard\n";
+    assert!(resumed.stderr.ends_with(hint), "{}", resumed.stderr);
+
+    let made = async || {
+        let listed = run(&server, &["operations", "list", "--json"]).await;
+        let audit = run(&server, &["audit", "--json"]).await;
+        listed.stdout + &audit.stdout
+    };
+    let before = made().await;
+    let vain = run(&server, &["dead", "retry", "--fingerprint", "zzz"]).await;
+    assert_eq!(vain.code, 0);
+    assert_eq!(vain.stderr, "No dead letter matches.\n");
+    assert_eq!(made().await, before);
+
+    submit_many(&server, "reject@example.org", 2).await;
+    let letters = ["dead", "list", "--limit", "2", "--json"];
+    server.wait_for("/v1/stats", is_quiet).await;
+    let listed = run(&server, &letters).await.stdout;
+    let ids: Vec<String> = listed
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<Value>(line).unwrap()["id"]
+                .as_str()
+                .unwrap()
+                .into()
+        })
+        .collect();
+    let retry = ["dead", "retry", &ids[0], &ids[1]];
+    let served = run(&server, &retry).await.stdout;
+    assert_eq!(
+        served,
+        "2 of 2 dead letters are due again; a server sends them.\n"
+    );
+    server.wait_for("/v1/stats", is_quiet).await;
+    server.terminate().await;
+    let alone = run(&server, &retry).await.stdout;
+    assert!(alone.starts_with("2 of 2 dead letters are due again;"));
+    assert!(alone.contains("no server is running"), "{alone}");
 }

@@ -271,3 +271,49 @@ async fn a_slip_in_the_configuration_is_refused_by_name_and_changes_nothing() {
     }
     assert_eq!(run(&server, &["config", "check"]).await.code, 0);
 }
+
+#[tokio::test]
+async fn an_empty_list_says_so_and_a_limit_of_none_is_refused() {
+    let backend = Backend::sqlite().await;
+    let server = backend.posthaste().start().await;
+    for list in [
+        &["emails", "list"][..],
+        &["dead", "list"],
+        &["dead", "groups"],
+        &["messages", "list"],
+        &["operations", "list"],
+        &["templates", "list"],
+        &["keys", "list"],
+        &["admin", "list"],
+        &["audit"],
+    ] {
+        let output = run(&server, list).await;
+        assert_eq!(output.code, 0, "{list:?}");
+        assert_eq!(output.stderr, "There are none.\n", "{list:?}");
+    }
+    for list in [
+        &["emails", "list", "--limit", "0"][..],
+        &["dead", "list", "--limit", "0"],
+        &["messages", "list", "--limit", "0"],
+        &["operations", "list", "--limit", "0"],
+        &["audit", "--limit", "0"],
+    ] {
+        let output = run(&server, list).await;
+        assert_eq!(output.code, 2, "{list:?}");
+        assert!(output.stderr.contains("--limit"), "{}", output.stderr);
+    }
+}
+
+#[tokio::test]
+async fn the_audit_log_knows_a_user_whom_the_environment_does_not_name() {
+    let backend = Backend::sqlite().await;
+    let mut server = backend.posthaste().start().await;
+    server.set("USER", "");
+    server.set("LOGNAME", "");
+    let made = run(&server, &["keys", "create", "--name", "x"]).await;
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let audit = run(&server, &["audit", "--json"]).await.stdout;
+    let entry: Value = serde_json::from_str(&audit).unwrap();
+    let actor = entry["actor"].as_str().unwrap();
+    assert!(!["cli:", "cli:unknown"].contains(&actor), "{actor}");
+}

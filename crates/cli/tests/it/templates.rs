@@ -57,7 +57,10 @@ async fn a_pushed_template_is_sent_and_retried_by_its_own_schedule(backend: &Bac
     let server = backend.sending_to(&sink).start().await;
     let folder = tempfile::tempdir().unwrap();
     let said = told(&server, &["templates", "push", &written(folder.path())]).await;
-    assert_eq!(said.trim(), "Template order is version 1 now.");
+    assert_eq!(
+        said,
+        "Template order is version 1 now.\nRetries: own: 4 attempts, dead after about 5 s\n"
+    );
 
     let request = json!({
         "to": "fail2@example.org", "template": "order",
@@ -94,17 +97,16 @@ async fn a_template_is_tried_out_and_changed_at_the_terminal(backend: &Backend) 
     let file = written(folder.path());
 
     let preview = told(&server, &["templates", "preview", &file]).await;
-    assert!(preview.starts_with("Subject: Order 7\n"), "{preview}");
+    let head = "From: Shop <shop@example.org>\nSubject: Order 7\n";
+    assert!(preview.starts_with(head), "{preview}");
     assert!(preview.contains("Hello Ann, thank you."), "{preview}");
     let unknown = run(&server, &["templates", "show", "order"]).await;
     assert_eq!(unknown.code, 4, "{}", unknown.stderr);
 
     told(&server, &["templates", "push", &file]).await;
     let again = told(&server, &["templates", "push", &file]).await;
-    assert_eq!(
-        again.trim(),
-        "Template order says so already, in version 1."
-    );
+    let same = "Template order says so already, in version 1.\n";
+    assert!(again.starts_with(same), "{again}");
     let changed = [
         "templates",
         "push",
@@ -206,12 +208,12 @@ async fn a_policy_is_shown_as_a_timeline() {
     )
     .await;
     let expected = "\
-notification: 3 attempts, up to 30s later each
+notification: 3 attempts, up to 30 s later each
 
-ATTEMPT  AFTER     AT (UTC)
-1        at once   2026-11-16 10:00:00
-2        1m – 90s  2026-11-16 10:01:00 – 10:01:30
-3        6m – 7m   2026-11-16 10:06:00 – 10:07:00
+ATTEMPT  AFTER               AT (UTC)
+1        at once             2026-11-16 10:00:00
+2        1 min – 1 min 30 s  2026-11-16 10:01:00 – 10:01:30
+3        6 min – 7 min       2026-11-16 10:06:00 – 10:07:00
 ";
     assert!(shown.starts_with(expected), "{shown}");
     let own = [
@@ -234,4 +236,44 @@ ATTEMPT  AFTER     AT (UTC)
         "{}",
         unknown.stderr
     );
+}
+
+#[tokio::test]
+async fn a_message_is_retried_after_a_delay_and_is_no_email() {
+    let backend = Backend::sqlite().await;
+    let server = backend.posthaste().start().await;
+    let shown = told(&server, &["policy", "preview", "message"]).await;
+    assert!(shown.starts_with("message: 3 retries"), "{shown}");
+    assert!(shown.contains("RETRY  AFTER"), "{shown}");
+    assert!(!shown.contains("now  "), "{shown}");
+    assert!(!shown.contains("mail"), "{shown}");
+}
+
+#[tokio::test]
+async fn bodies_are_given_as_flags_or_files_and_an_empty_one_is_none() {
+    let backend = Backend::sqlite().await;
+    let server = backend.posthaste().start().await;
+    let empty = server.data_dir().join("empty.txt");
+    std::fs::write(&empty, "\n").unwrap();
+    let empty = empty.to_str().unwrap();
+    let push = |flags: &[&'static str]| {
+        let named = ["templates", "push", "hello", "--policy", "notification"];
+        [&named[..], flags].concat()
+    };
+    let bodiless = [&push(&["--subject", "s"])[..], &["--text-file", empty]].concat();
+    let output = run(&server, &bodiless).await;
+    assert_eq!(output.code, 2, "{}", output.stdout);
+    assert!(output.stderr.contains("text"), "{}", output.stderr);
+    let both = [&push(&["--text", "x"])[..], &["--text-file", empty]].concat();
+    assert_eq!(run(&server, &both).await.code, 2);
+
+    let flags = ["--subject", "s", "--text", "Hi", "--html", "<p>Hi</p>"];
+    let said = told(&server, &push(&flags)).await;
+    let retries = "notification: 3 attempts, dead after about 7 min\n";
+    assert!(said.ends_with(retries), "{said}");
+    told(&server, &[&push(&[])[..], &["--html-file", empty]].concat()).await;
+    let shown = told(&server, &["templates", "show", "hello"]).await;
+    assert!(shown.contains(retries), "{shown}");
+    assert!(shown.contains("--- Text\nHi"), "{shown}");
+    assert!(!shown.contains("HTML"), "{shown}");
 }

@@ -5,7 +5,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Actor, StoreResult};
-use crate::admin::{Admin, Role, Session};
+use crate::admin::{Admin, LastOperator, Role, Session};
+
+/// What became of a change to an admin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminChanged {
+    /// It is so now.
+    Done,
+    /// There is no such admin.
+    NotFound,
+    /// They are the last operator, who stays.
+    LastOperator,
+}
 
 /// Admins and their sessions. Of a password only a slow hash is kept, of a session's secret only
 /// its SHA-256. Whatever changes an admin leaves an audit entry.
@@ -28,9 +39,15 @@ pub trait AdminStore: Send + Sync {
         actor: &Actor,
     ) -> StoreResult<bool>;
 
-    /// Gives an admin another role, which their sessions have from then on; `false` if there is
-    /// none.
-    async fn change_role(&self, name: &str, role: Role, actor: &Actor) -> StoreResult<bool>;
+    /// Gives an admin another role, which their sessions have from then on. Of several such
+    /// changes at once at least one operator is left, if the last one stays.
+    async fn change_role(
+        &self,
+        name: &str,
+        role: Role,
+        last: LastOperator,
+        actor: &Actor,
+    ) -> StoreResult<AdminChanged>;
 
     /// An admin, and the hash of their password.
     async fn find_admin(&self, name: &str) -> StoreResult<Option<(Admin, String)>>;
@@ -38,8 +55,13 @@ pub trait AdminStore: Send + Sync {
     /// All admins, by name.
     async fn admins(&self) -> StoreResult<Vec<Admin>>;
 
-    /// Removes an admin and all their sessions; `false` if there is none.
-    async fn remove_admin(&self, name: &str, actor: &Actor) -> StoreResult<bool>;
+    /// Removes an admin and all their sessions. The last operator stays as above.
+    async fn remove_admin(
+        &self,
+        name: &str,
+        last: LastOperator,
+        actor: &Actor,
+    ) -> StoreResult<AdminChanged>;
 
     /// Begins a session, with an audit entry `login`. The password that was checked must still be
     /// the admin's, otherwise nothing happens and the answer is `false`: a login must not outlive

@@ -27,7 +27,7 @@ pub struct Digest {
     pub failures: u32,
     /// How many alerts were told without a quiet time between them.
     pub streak: u32,
-    /// The same for every try.
+    /// The same for every try, as are the groups.
     pub id: String,
 }
 
@@ -72,7 +72,9 @@ pub trait AlertStore: Send + Sync {
     async fn gather_deaths(&self, channels: &[String], most: usize) -> StoreResult<usize>;
 
     /// Takes what a channel has to tell, if something waits for at least `gather` and the channel
-    /// has rested; nobody else gets it for the length of the lease. A streak ends when nothing was
+    /// has rested; nobody else gets it for the length of the lease. Until it was told it stays as
+    /// it is, and nothing else is told: a receiver that was told after all and drops what it knows
+    /// by its id misses nothing. What dies meanwhile comes next, with an id of its own. A streak ends when nothing was
     /// told for `quiet` after the last rest was over.
     async fn take_digest(
         &self,

@@ -50,7 +50,7 @@ pub trait OperationStore: Send + Sync {
     async fn operations(&self, most: usize, owner: Option<&str>) -> StoreResult<Vec<Operation>>;
 
     /// Pauses, resumes or cancels, as [`OperationChange::applied_to`] decides, with an entry in
-    /// the audit log if that changed something. Once this has answered, an operation that is not
+    /// the audit log if that changed something; that of a cancel says what had been done. Once this has answered, an operation that is not
     /// running treats nothing more.
     async fn change_operation(
         &self,
@@ -64,7 +64,7 @@ pub trait OperationStore: Send + Sync {
     /// caught up with), and records that in the same transaction, so that each email is treated
     /// once by it, whatever crashes. An email is skipped if it is not the same death any more:
     /// not dead, or it died anew since (its lease token differs). There is no audit entry per
-    /// email. Each step is done once, however many instances ask. `None`: nothing is due.
+    /// email, but one `operation_done` with the last step, which says what came of it. Each step is done once, however many instances ask. `None`: nothing is due.
     async fn advance_operation(&self, most: usize) -> StoreResult<Option<OperationStep>>;
 
     /// When the next step of a running operation is due.

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use posthaste_core::admin::{Admin, LONGEST_NAME, Role, Session};
-use posthaste_core::port::{Actor, SharedStore, StoreError, StoreResult};
+use posthaste_core::admin::{Admin, LONGEST_NAME, LastOperator, Role, Session};
+use posthaste_core::port::{Actor, AdminChanged, SharedStore, StoreError, StoreResult};
 
 use self::password::{Crowded, Passwords};
 pub use self::password::{LONGEST_PASSWORD, SHORTEST_PASSWORD};
@@ -36,6 +36,9 @@ pub enum AdminError {
     /// There is nobody of this name.
     #[error("there is no admin named {0}")]
     NotFound(String),
+    /// Nobody would be left who may act.
+    #[error("{0} is the last operator: make another admin an operator first")]
+    LastOperator(String),
     /// Too many passwords are being checked.
     #[error("too many others try to log in right now; try again in a moment")]
     Crowded,
@@ -116,7 +119,7 @@ impl Admins {
         password::check(&name, password)?;
         let hash = self.passwords.hash(password).await?;
         let changed = self.store.change_password(&name, &hash, actor).await?;
-        found(changed, name)
+        changed.then_some(()).ok_or(AdminError::NotFound(name))
     }
 
     /// Gives an admin another role, which counts at once.
@@ -124,16 +127,24 @@ impl Admins {
         &self,
         name: &str,
         role: Role,
+        last: LastOperator,
         actor: &Actor,
     ) -> Result<(), AdminError> {
         let name = folded(name);
-        found(self.store.change_role(&name, role, actor).await?, name)
+        let changed = self.store.change_role(&name, role, last, actor).await?;
+        checked(changed, name)
     }
 
     /// Removes an admin, who is logged out at once.
-    pub async fn remove(&self, name: &str, actor: &Actor) -> Result<(), AdminError> {
+    pub async fn remove(
+        &self,
+        name: &str,
+        last: LastOperator,
+        actor: &Actor,
+    ) -> Result<(), AdminError> {
         let name = folded(name);
-        found(self.store.remove_admin(&name, actor).await?, name)
+        let removed = self.store.remove_admin(&name, last, actor).await?;
+        checked(removed, name)
     }
 
     /// All admins, by name.
@@ -157,8 +168,10 @@ impl Admins {
             return Ok(Login::TooMany { retry_after });
         }
         let login = self.check(&name, password, peer).await;
-        if !matches!(login, Ok(Login::Wrong)) {
-            self.throttle().give_back(&attempt);
+        match login {
+            Ok(Login::LoggedIn { .. }) => self.throttle().welcome(&attempt),
+            Ok(Login::Wrong) => {}
+            Ok(Login::TooMany { .. }) | Err(_) => self.throttle().give_back(&attempt),
         }
         login
     }
@@ -221,7 +234,8 @@ impl Admins {
 }
 
 /// A name as it is kept and compared.
-fn folded(name: &str) -> String {
+#[must_use]
+pub fn folded(name: &str) -> String {
     name.trim().to_lowercase()
 }
 
@@ -244,8 +258,12 @@ fn checked_name(name: &str) -> Result<String, AdminError> {
     Ok(name)
 }
 
-fn found(there: bool, name: String) -> Result<(), AdminError> {
-    there.then_some(()).ok_or(AdminError::NotFound(name))
+fn checked(changed: AdminChanged, name: String) -> Result<(), AdminError> {
+    match changed {
+        AdminChanged::Done => Ok(()),
+        AdminChanged::NotFound => Err(AdminError::NotFound(name)),
+        AdminChanged::LastOperator => Err(AdminError::LastOperator(name)),
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
-//! Slows down whoever guesses passwords: by the name they try and by where they come from.
+//! Slows down whoever guesses passwords, without shutting out whoever knows one.
 //!
-//! Each failure costs time. Whoever has none left must wait until enough of it came back. A name
-//! that is under attack can still be used by its owner now and then, and nothing is ever locked
-//! for good. How much is remembered is bounded, however many names and addresses are tried.
+//! Each failure costs time. Whoever has none left must wait until enough of it came back. What
+//! counts most is the name together with where it is tried from: a stranger who fails with an
+//! admin's name hardly disturbs the admin, who is elsewhere. An address that tries many names, and
+//! a name that is tried from many addresses, are slowed down, too, later and less; but not for
+//! those who have logged in from there before. Nothing is ever locked for good. How much is
+//! remembered is bounded, however many names and addresses are tried.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
@@ -12,6 +15,8 @@ use sha2::{Digest, Sha256};
 
 /// At most this many names and addresses are remembered.
 const MOST_REMEMBERED: usize = 10_000;
+/// Of so many it is remembered that they have logged in; the newest ones.
+const MOST_KNOWN: usize = 1_000;
 
 /// How often something may fail in a row, and how long it takes to earn one more try.
 #[derive(Debug, Clone, Copy)]
@@ -20,35 +25,44 @@ struct Pace {
     one_more: Duration,
 }
 
-const BY_NAME: Pace = Pace {
+const BY_BOTH: Pace = Pace {
     in_a_row: 10,
     one_more: Duration::from_secs(15),
 };
-/// More generous: behind a proxy everyone has the same address.
+/// More generous: a whole office may have the same address.
 const BY_PEER: Pace = Pace {
-    in_a_row: 30,
-    one_more: Duration::from_secs(5),
+    in_a_row: 50,
+    one_more: Duration::from_secs(2),
 };
+/// The most generous: nobody chooses who tries their name.
+const BY_NAME: Pace = Pace {
+    in_a_row: 100,
+    one_more: Duration::from_secs(1),
+};
+
+/// The hash of a name, which may be longer than any real one.
+type NameHash = [u8; 32];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
-    /// The hash of a name, which may be longer than any real one.
-    Name([u8; 32]),
+    Both(NameHash, IpAddr),
     Peer(IpAddr),
+    Name(NameHash),
 }
 
 impl Key {
     const fn pace(&self) -> Pace {
         match self {
-            Self::Name(_) => BY_NAME,
+            Self::Both(..) => BY_BOTH,
             Self::Peer(_) => BY_PEER,
+            Self::Name(_) => BY_NAME,
         }
     }
 }
 
-/// What an attempt to log in is charged to.
+/// What an attempt to log in is charged to, the narrowest first.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Attempt([Key; 2]);
+pub(super) struct Attempt([Key; 3]);
 
 impl Attempt {
     pub(super) fn new(name: &str, peer: IpAddr) -> Self {
@@ -61,7 +75,7 @@ impl Attempt {
             address => address,
         };
         let name = Sha256::digest(name.as_bytes()).into();
-        Self([Key::Name(name), Key::Peer(peer)])
+        Self([Key::Both(name, peer), Key::Peer(peer), Key::Name(name)])
     }
 }
 
@@ -70,17 +84,20 @@ impl Attempt {
 pub(super) struct Throttle {
     /// When all failures are forgotten.
     forgotten_at: HashMap<Key, Instant>,
+    /// Names that have logged in, each with where from, the newest last.
+    known: VecDeque<Key>,
 }
 
 impl Throttle {
     /// Charges an attempt before its password is looked at, so that many at once count, too. Or
     /// says how long to wait: then it costs nothing.
     pub(super) fn charge(&mut self, attempt: &Attempt, now: Instant) -> Result<(), Duration> {
-        let wait = attempt.0.iter().map(|key| self.wait(key, now)).max();
+        let keys = self.charged(attempt);
+        let wait = keys.iter().map(|key| self.wait(key, now)).max();
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
             return Err(wait);
         }
-        for key in &attempt.0 {
+        for key in keys {
             if !self.forgotten_at.contains_key(key) {
                 self.make_room(now);
             }
@@ -92,12 +109,33 @@ impl Throttle {
 
     /// Takes back what an attempt was charged that did not fail.
     pub(super) fn give_back(&mut self, attempt: &Attempt) {
-        for key in &attempt.0 {
+        for key in self.charged(attempt) {
             if let Some(at) = self.forgotten_at.get_mut(key)
                 && let Some(earlier) = at.checked_sub(key.pace().one_more)
             {
                 *at = earlier;
             }
+        }
+    }
+
+    /// The same for one that led to a login.
+    pub(super) fn welcome(&mut self, attempt: &Attempt) {
+        self.give_back(attempt);
+        let [both, ..] = attempt.0;
+        self.known.retain(|known| *known != both);
+        self.known.push_back(both);
+        if self.known.len() > MOST_KNOWN {
+            self.known.pop_front();
+        }
+    }
+
+    /// What an attempt is charged to. Whoever has logged in from there before answers for nobody
+    /// else's failures.
+    fn charged<'a>(&self, attempt: &'a Attempt) -> &'a [Key] {
+        if self.known.contains(&attempt.0[0]) {
+            &attempt.0[..1]
+        } else {
+            &attempt.0
         }
     }
 
@@ -140,17 +178,28 @@ mod tests {
     }
 
     #[test]
-    fn a_name_can_be_tried_some_times_and_then_now_and_then() {
+    fn a_name_can_be_tried_some_times_from_one_place_and_then_now_and_then() {
         let (mut throttle, now) = (Throttle::default(), Instant::now());
-        let ann = |n: u32| Attempt::new("ann", from(u8::try_from(n % 250).unwrap()));
-        assert_eq!(passes(&mut throttle, ann, now), BY_NAME.in_a_row);
-        assert_eq!(throttle.charge(&ann(0), now), Err(BY_NAME.one_more));
-        let bob = Attempt::new("bob", from(0));
+        let ann = |_| Attempt::new("ann", from(1));
+        assert_eq!(passes(&mut throttle, ann, now), BY_BOTH.in_a_row);
+        assert_eq!(throttle.charge(&ann(0), now), Err(BY_BOTH.one_more));
+        let bob = Attempt::new("bob", from(1));
         assert_eq!(throttle.charge(&bob, now), Ok(()), "another name");
-        let later = now + BY_NAME.one_more;
+        let elsewhere = Attempt::new("ann", from(2));
+        assert_eq!(throttle.charge(&elsewhere, now), Ok(()), "from elsewhere");
+        let later = now + BY_BOTH.one_more;
         assert_eq!(passes(&mut throttle, ann, later), 1);
-        let much_later = later + BY_NAME.one_more * BY_NAME.in_a_row;
-        assert_eq!(passes(&mut throttle, ann, much_later), BY_NAME.in_a_row);
+        let much_later = later + BY_BOTH.one_more * BY_BOTH.in_a_row;
+        assert_eq!(passes(&mut throttle, ann, much_later), BY_BOTH.in_a_row);
+    }
+
+    #[test]
+    fn a_name_can_be_tried_often_from_many_places_and_then_once_in_a_while() {
+        let (mut throttle, now) = (Throttle::default(), Instant::now());
+        let ann = |n: u32| Attempt::new("ann", IpAddr::from(n.to_be_bytes()));
+        assert_eq!(passes(&mut throttle, ann, now), BY_NAME.in_a_row);
+        assert_eq!(throttle.charge(&ann(999), now), Err(BY_NAME.one_more));
+        assert_eq!(passes(&mut throttle, ann, now + BY_NAME.one_more), 1);
     }
 
     #[test]
@@ -161,6 +210,37 @@ mod tests {
         assert_eq!(throttle.charge(&stranger(999), now), Err(BY_PEER.one_more));
         let other = Attempt::new("name 0", from(2));
         assert_eq!(throttle.charge(&other, now), Ok(()), "another address");
+    }
+
+    #[test]
+    fn who_has_logged_in_before_is_not_shut_out_by_others() {
+        let (mut throttle, now) = (Throttle::default(), Instant::now());
+        let ann = Attempt::new("ann", from(1));
+        assert_eq!(throttle.charge(&ann, now), Ok(()));
+        throttle.welcome(&ann);
+        // Someone in the same office tries many names, and someone with many addresses tries hers.
+        passes(
+            &mut throttle,
+            |n| Attempt::new(&format!("name {n}"), from(1)),
+            now,
+        );
+        let robot = |n: u32| Attempt::new("ann", IpAddr::from(n.to_be_bytes()));
+        passes(&mut throttle, robot, now);
+        assert!(throttle.charge(&robot(999), now).is_err());
+        assert_eq!(passes(&mut throttle, |_| ann, now), BY_BOTH.in_a_row);
+    }
+
+    #[test]
+    fn the_newest_logins_are_remembered() {
+        let (mut throttle, now) = (Throttle::default(), Instant::now());
+        let admin = |n: usize| Attempt::new(&format!("name {n}"), from(1));
+        for n in 0..=MOST_KNOWN {
+            assert_eq!(throttle.charge(&admin(n), now), Ok(()));
+            throttle.welcome(&admin(n));
+        }
+        assert_eq!(throttle.known.len(), MOST_KNOWN);
+        assert_eq!(throttle.charged(&admin(0)).len(), 3, "forgotten");
+        assert_eq!(throttle.charged(&admin(1)).len(), 1);
     }
 
     #[test]

@@ -6,17 +6,14 @@
 
 mod cache;
 mod check;
-mod filter;
-mod part;
+mod language;
 mod render;
 #[cfg(test)]
 mod tests;
-mod variables;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use minijinja::Environment;
 use posthaste_core::port::{
     Actor, SharedStore, StoreError, StoreResult, TemplateSaved, TemplateVersion,
 };
@@ -53,7 +50,7 @@ impl ReadyTemplate {
     /// Renders it, or says all that is missing or wrong.
     pub fn render<'a>(
         &self,
-        values: impl Iterator<Item = (&'a String, &'a Value)> + Clone,
+        values: impl Iterator<Item = (&'a String, &'a Value)>,
     ) -> Result<Rendered, Vec<FieldError>> {
         match &self.compiled {
             Ok(compiled) => compiled.render(values),
@@ -66,7 +63,6 @@ impl ReadyTemplate {
 pub struct Templates {
     store: SharedStore,
     policies: Arc<Policies>,
-    environment: Environment<'static>,
     ready: Cache<ReadyTemplate>,
     /// Every name, under the empty one.
     names: Cache<Vec<String>>,
@@ -79,7 +75,6 @@ impl Templates {
         Self {
             store,
             policies,
-            environment: render::environment(),
             ready: Cache::new(NEW),
             names: Cache::new(NEW),
         }
@@ -95,7 +90,7 @@ impl Templates {
     #[must_use]
     pub fn check(&self, name: &str, content: &TemplateContent) -> Vec<FieldError> {
         let mut errors = check::name(name);
-        errors.extend(check::content(&self.environment, content, &self.policies));
+        errors.extend(check::content(content, &self.policies));
         errors
     }
 
@@ -203,20 +198,20 @@ impl Templates {
         content: &TemplateContent,
         values: &Map<String, Value>,
     ) -> Result<Rendered, Vec<FieldError>> {
-        Compiled::new(&self.environment, content)?.render(values.iter())
+        Compiled::new(content)?.render(values.iter())
     }
 
     /// The variables that a template needs or may need, by their first names, in order. None if
     /// it cannot be read.
     #[must_use]
     pub fn variables(&self, content: &TemplateContent) -> Vec<String> {
-        Compiled::new(&self.environment, content)
+        Compiled::new(content)
             .map(|compiled| compiled.variables())
             .unwrap_or_default()
     }
 
     fn prepare(&self, template: Template) -> ReadyTemplate {
-        let compiled = Compiled::new(&self.environment, &template.content);
+        let compiled = Compiled::new(&template.content);
         ReadyTemplate { template, compiled }
     }
 

@@ -29,7 +29,7 @@ fn render(content: &TemplateContent, values: Value) -> Result<Rendered, Vec<(Str
             .map(|error| (error.field, error.message))
             .collect()
     };
-    Compiled::new(&render::environment(), content)
+    Compiled::new(content)
         .and_then(|compiled| compiled.render(object(values).iter()))
         .map_err(named)
 }
@@ -46,7 +46,7 @@ fn fields(result: Result<impl std::fmt::Debug, Vec<(String, String)>>) -> Vec<St
 }
 
 fn problems(content: &TemplateContent) -> Vec<String> {
-    let errors = check::content(&render::environment(), content, &Policies::default());
+    let errors = check::content(content, &Policies::default());
     let fields = errors.into_iter().map(|error| error.field);
     fields.collect()
 }
@@ -62,7 +62,8 @@ fn html_is_escaped_and_the_rest_is_not() {
 
 #[test]
 fn loops_filters_and_nothing_for_null() {
-    let source = "{% for line in lines %}{{ loop.index }}. {{ line.name|upper }}\n{% endfor %}{{ note }}!";
+    let source =
+        "{% for line in lines %}{{ loop.index }}. {{ line.name|upper }}\n{% endfor %}{{ note }}!";
     let values = json!({ "lines": [{"name": "ink"}, {"name": "pen"}], "note": null });
     assert_eq!(text(source, values).unwrap(), "1. INK\n2. PEN\n!");
     let values = json!({ "names": ["a", 2, "c"], "text": "1-2" });
@@ -178,7 +179,7 @@ fn the_variables_of_all_parts_are_found() {
         Some("{% for a in range(3) %}{{ a }}{{ z }}{% endfor %}"),
         Some("{% set own = 1 %}{{ own }}{{ a }}"),
     );
-    let compiled = Compiled::new(&render::environment(), &template);
+    let compiled = Compiled::new(&template);
     assert_eq!(compiled.ok().unwrap().variables(), ["a", "b", "z"]);
 }
 

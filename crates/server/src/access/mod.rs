@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use self::lookup::Lookups;
 pub(crate) use self::loopback::{is_on_loopback, why_not_loopback};
-pub(crate) use self::session::{begun, came_by_https, over, own_site};
+pub(crate) use self::session::{begun, came_by_https, origin_of, over, own_site};
 pub(crate) use self::visitor::{Fields, Form, NOTICE_COOKIE, Submitted, TurnedAway, Visitor};
 use crate::app::App;
 use crate::problem::{Kind, Problem};

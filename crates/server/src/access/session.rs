@@ -3,6 +3,7 @@
 //! The cookie holds the secret of a session. Browsers send it along by themselves, so whatever
 //! changes something must also come from a page of ours and carry the token that belongs to it.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use axum::http::header::{COOKIE, HOST, ORIGIN};
@@ -48,6 +49,29 @@ pub(crate) fn came_by_https(headers: &HeaderMap) -> bool {
         .and_then(|scheme| scheme.to_str().ok())
         .and_then(|schemes| schemes.split(',').next())
         .is_some_and(|scheme| scheme.trim().eq_ignore_ascii_case("https"))
+}
+
+/// Where a request comes from. What a proxy says counts if we trust it: then it is the last address
+/// that none of the trusted ones added. Anything before that may be made up.
+pub(crate) fn origin_of(peer: IpAddr, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {
+    let same = |a: IpAddr, b: IpAddr| a.to_canonical() == b.to_canonical();
+    let is_trusted = |address| trusted.iter().any(|proxy| same(*proxy, address));
+    let lines = headers.get_all("x-forwarded-for").iter().rev();
+    let hops = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
+    let mut origin = peer;
+    for hop in hops.map(|hop| address_of(hop.trim())) {
+        match hop {
+            Some(hop) if is_trusted(origin) => origin = hop,
+            _ => break,
+        }
+    }
+    origin
+}
+
+/// An address, with or without a port.
+fn address_of(text: &str) -> Option<IpAddr> {
+    let with_port = || text.parse().map(|address: SocketAddr| address.ip());
+    text.parse().or_else(|_| with_port()).ok()
 }
 
 /// The token that belongs to a secret. It does not give the secret away.
@@ -174,6 +198,33 @@ mod tests {
         assert!(check_token(&token, &token).is_ok());
         for wrong in ["", &token[1..], &token_of(b"other"), &format!("{token}0")] {
             assert!(check_token(wrong, &token).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_trusted_proxies_say_where_a_request_comes_from() {
+        let trusted: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap());
+        for (peer, lines, origin) in [
+            ("192.0.2.1", &[][..], "192.0.2.1"),
+            ("192.0.2.1", &["198.51.100.7"], "192.0.2.1"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
+            ("::ffff:10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["203.0.113.9, 198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["203.0.113.9", "198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["198.51.100.7, 10.0.0.2"], "198.51.100.7"),
+            ("10.0.0.1", &["10.0.0.2"], "10.0.0.2"),
+            ("10.0.0.1", &["198.51.100.7, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["198.51.100.7:4711"], "198.51.100.7"),
+            ("10.0.0.1", &["[2001:db8::7]:4711"], "2001:db8::7"),
+        ] {
+            let lines: Vec<_> = lines
+                .iter()
+                .map(|line| ("x-forwarded-for", *line))
+                .collect();
+            let parts = request(&lines);
+            let found = origin_of(peer.parse().unwrap(), &parts.headers, &trusted);
+            assert_eq!(found, origin.parse::<IpAddr>().unwrap(), "{peer} {lines:?}");
         }
     }
 

@@ -14,7 +14,8 @@ use posthaste_engine::admin::Login;
 
 use super::frame::back;
 use crate::access::{
-    Fields, Form, MAKE_AN_ADMIN, TurnedAway, Visitor, begun, came_by_https, over, own_site,
+    Fields, Form, MAKE_AN_ADMIN, TurnedAway, Visitor, begun, came_by_https, origin_of, over,
+    own_site,
 };
 use crate::app::App;
 use crate::page;
@@ -57,7 +58,8 @@ pub(crate) async fn log_in(
     let fields = Fields::read(body, LARGEST_LOGIN).await?;
     let (name, password) = (fields.text("name"), fields.text("password"));
     let next = next_of(fields.get("next"));
-    let login = app.admins.log_in(name, password, peer.ip()).await?;
+    let origin = origin_of(peer.ip(), &parts.headers, &app.trusted_proxies);
+    let login = app.admins.log_in(name, password, origin).await?;
     let refused = |status, message: &str| {
         let mut response = page::respond(card(next, name, Some(message), false));
         *response.status_mut() = status;

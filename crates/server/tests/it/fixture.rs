@@ -1,6 +1,6 @@
 //! A server over a SQLite file of its own, without senders: emails stay as they are put.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,6 +32,8 @@ use tokio::sync::Notify;
 use tower::ServiceExt as _;
 
 const DATABASE: &str = "posthaste.db";
+/// The proxy that is trusted.
+pub(crate) const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 /// How long a login lasts.
 pub(crate) const SESSION: Duration = Duration::from_hours(12);
 
@@ -103,6 +105,7 @@ pub(crate) fn parts(
         access: Arc::new(Access::new(Arc::clone(&shared))),
         admins: Arc::new(Admins::new(shared, SESSION)),
         secure_cookies: false,
+        trusted_proxies: vec![PROXY],
         configuration: configuration(),
         metrics,
         registry: Arc::new(registry),

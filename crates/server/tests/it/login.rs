@@ -1,10 +1,13 @@
 //! Logging in and out of the dashboard.
 
+use std::net::{IpAddr, SocketAddr};
+
 use axum::body::Body;
-use posthaste_core::admin::Role;
+use axum::extract::ConnectInfo;
+use posthaste_core::admin::{LastOperator, Role};
 
 use crate::browser::{Browser, PASSWORD, an_admin, form, root};
-use crate::fixture::{SESSION, Server, local, with_key};
+use crate::fixture::{Answer, PROXY, SESSION, Server, local, with_key};
 
 #[tokio::test]
 async fn before_there_is_a_key_or_an_admin_this_machine_needs_no_login() {
@@ -29,7 +32,11 @@ async fn once_an_admin_exists_pages_and_the_api_need_proof() {
     server.get("/admin/emails").await.is_problem(401);
     server.get("/v1/stats").await.is_problem(401);
     // Removing the last admin does not open the door again.
-    server.admins.remove("ann", &root()).await.unwrap();
+    server
+        .admins
+        .remove("ann", LastOperator::MayGo, &root())
+        .await
+        .unwrap();
     server.get("/v1/stats").await.is_problem(401);
 }
 
@@ -127,6 +134,46 @@ async fn who_tries_too_often_must_wait() {
     let right = browser.send_login("ann", PASSWORD, "").await;
     assert_eq!(right.status, 429, "also with the right password");
     assert_eq!(right.header("set-cookie"), "");
+}
+
+/// A login that a proxy passed on for someone.
+async fn log_in_by_way_of(
+    server: &Server,
+    proxy: IpAddr,
+    from: &str,
+    name: &str,
+    password: &str,
+) -> Answer {
+    let request = local("POST", "/admin/login").header("x-forwarded-for", from);
+    let mut request = form(request, &[("name", name), ("password", password)]);
+    let peer = SocketAddr::new(proxy, 50_000);
+    request.extensions_mut().insert(ConnectInfo(peer));
+    server.send(request).await
+}
+
+#[tokio::test]
+async fn who_tries_too_often_shuts_nobody_else_out() {
+    let server = Server::start();
+    an_admin(&server, "ann", Role::Operator).await;
+    let try_from = async |proxy, from: &str, password: &str| {
+        let answer = log_in_by_way_of(&server, proxy, from, "ann", password).await;
+        answer.status.as_u16()
+    };
+    // What comes first was written by the client itself.
+    let mut tries = 0;
+    while try_from(PROXY, &format!("192.0.2.{tries}, 198.51.100.7"), "wrong").await == 401 {
+        tries += 1;
+        assert!(tries < 30, "other addresses do not help");
+    }
+    assert_eq!(try_from(PROXY, "198.51.100.7", PASSWORD).await, 429);
+    assert_eq!(try_from(PROXY, "198.51.100.8", PASSWORD).await, 303);
+    // Nobody else may say where someone comes from.
+    let stranger = IpAddr::from([192, 0, 2, 1]);
+    let mut tries = 0;
+    while try_from(stranger, &format!("198.51.100.{tries}"), "wrong").await == 401 {
+        tries += 1;
+        assert!(tries < 30, "other addresses do not help");
+    }
 }
 
 #[tokio::test]

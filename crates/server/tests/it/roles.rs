@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use posthaste_core::admin::Role;
+use posthaste_core::admin::{LastOperator, Role};
 use serde_json::json;
 
 use crate::browser::{Browser, form, root};
@@ -164,14 +164,19 @@ async fn another_role_counts_at_once() {
     let olga = Browser::logged_in(&server, "olga", Role::Operator).await;
     let path = format!("/admin/emails/{id}/retry");
     let change = async |role| {
-        let changed = server.admins.change_role("olga", role, &root()).await;
+        let last = LastOperator::MayGo;
+        let changed = server.admins.change_role("olga", role, last, &root()).await;
         changed.unwrap();
     };
     change(Role::Viewer).await;
     assert_eq!(olga.post(&path, &[]).await.status, 403);
     change(Role::Operator).await;
     assert_eq!(olga.post(&path, &[]).await.status, 303);
-    server.admins.remove("olga", &root()).await.unwrap();
+    server
+        .admins
+        .remove("olga", LastOperator::MayGo, &root())
+        .await
+        .unwrap();
     let answer = olga.get("/admin").await;
     assert!(answer.header("location").starts_with("/admin/login"));
 }

@@ -126,11 +126,22 @@ async fn nobody_takes_the_last_operator_away_by_their_own_hand() {
     let server = Server::start();
     let olga = Browser::logged_in(&server, "olga", Role::Operator).await;
     let viewer = [("role", "viewer")];
+    for name in ["olga", "OLGA", "%20Olga"] {
+        for (what, fields) in [("role", &viewer[..]), ("remove", &[])] {
+            let path = format!("/admin/settings/admins/{name}/{what}");
+            let answer = olga.post(&path, fields).await;
+            assert_eq!(answer.status, 422, "{what} {name}");
+            assert!(answer.text().contains("You cannot"));
+        }
+    }
+    // Nor by a key.
+    let (_, secret) = server.key("ann", &["admin"]).await;
     for (what, fields) in [("role", &viewer[..]), ("remove", &[])] {
         let path = format!("/admin/settings/admins/olga/{what}");
-        let answer = olga.post(&path, fields).await;
+        let request = local("POST", &path).header("authorization", format!("Bearer {secret}"));
+        let answer = server.send(form(request, fields)).await;
         assert_eq!(answer.status, 422, "{what}");
-        assert!(answer.text().contains("You cannot"));
+        assert!(answer.text().contains("olga is the last operator"));
     }
     let admin = server.admins.find("olga").await.unwrap().unwrap();
     assert_eq!(admin.role, Role::Operator);

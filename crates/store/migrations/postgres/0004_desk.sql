@@ -102,9 +102,11 @@ CREATE TABLE death (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX death_email ON death (email_id);
 
--- What each channel has to tell.
+-- What each channel has to tell. What is being told stays as it is until it was told; what dies
+-- meanwhile waits beside it.
 CREATE TABLE alert_group (
     channel     text        NOT NULL,
+    taken       boolean     NOT NULL DEFAULT false, -- whether it is being told
     fingerprint text        NOT NULL,
     reason      text        NOT NULL,
     n           bigint      NOT NULL CHECK (n > 0),
@@ -113,7 +115,7 @@ CREATE TABLE alert_group (
     gathered_at timestamptz NOT NULL,     -- since when it waits to be told
     sample      text,
     email_id    uuid        NOT NULL,
-    PRIMARY KEY (channel, fingerprint)
+    PRIMARY KEY (channel, taken, fingerprint)
 );
 CREATE INDEX alert_group_email ON alert_group (email_id);
 

@@ -101,9 +101,11 @@ CREATE TABLE death (
 ) STRICT;
 CREATE INDEX death_email ON death (email_id);
 
--- What each channel has to tell.
+-- What each channel has to tell. What is being told stays as it is until it was told; what dies
+-- meanwhile waits beside it.
 CREATE TABLE alert_group (
     channel     TEXT    NOT NULL,
+    taken       INTEGER NOT NULL DEFAULT 0, -- whether it is being told
     fingerprint TEXT    NOT NULL,
     reason      TEXT    NOT NULL,
     n           INTEGER NOT NULL CHECK (n > 0),
@@ -112,7 +114,7 @@ CREATE TABLE alert_group (
     gathered_at INTEGER NOT NULL,     -- since when it waits to be told
     sample      TEXT,
     email_id    BLOB    NOT NULL,
-    PRIMARY KEY (channel, fingerprint)
+    PRIMARY KEY (channel, taken, fingerprint)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX alert_group_email ON alert_group (email_id);
 

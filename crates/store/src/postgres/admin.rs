@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use posthaste_core::admin::{Admin, Role, Session};
-use posthaste_core::port::{Actor, StoreResult};
-use tokio_postgres::Row;
+use deadpool_postgres::ClientWrapper;
+use posthaste_core::admin::{Admin, LastOperator, Role, Session};
+use posthaste_core::port::{Actor, AdminChanged, StoreResult};
+use tokio_postgres::{Error, Row};
 
 use super::PostgresStore;
 use super::list::has_nul;
@@ -16,6 +17,29 @@ fn admin_of(row: &Row) -> StoreResult<Admin> {
         role: named(row, 1)?,
         created_at: get(row, 2)?,
     })
+}
+
+/// Whether an admin is the last operator, who must not go. All operators are held, so that of two
+/// who leave at once the second one sees that the first has gone.
+async fn must_stay(client: &ClientWrapper, name: &str, last: LastOperator) -> Result<bool, Error> {
+    if last == LastOperator::MayGo {
+        return Ok(false);
+    }
+    let operators = "SELECT name FROM admin WHERE role = 'operator' ORDER BY name FOR UPDATE";
+    let operators = client.query(operators, &[]).await?;
+    match &operators[..] {
+        [only] => Ok(only.try_get::<_, &str>(0)? == name),
+        _ => Ok(false),
+    }
+}
+
+/// Whether there was someone to change.
+const fn done_if(changed: u64) -> AdminChanged {
+    if changed > 0 {
+        AdminChanged::Done
+    } else {
+        AdminChanged::NotFound
+    }
 }
 
 impl PostgresStore {
@@ -82,14 +106,18 @@ impl PostgresStore {
         &self,
         name: &str,
         role: Role,
+        last: LastOperator,
         actor: &Actor,
-    ) -> StoreResult<bool> {
+    ) -> StoreResult<AdminChanged> {
         if has_nul(name) {
-            return Ok(false);
+            return Ok(AdminChanged::NotFound);
         }
         self.desk
             .transaction("BEGIN", async |client| {
-                client
+                if role != Role::Operator && must_stay(client, name, last).await? {
+                    return Ok(AdminChanged::LastOperator);
+                }
+                let changed = client
                     .execute(
                         "WITH changed AS (
                              UPDATE admin SET role = $2 WHERE name = $1 RETURNING name, role)
@@ -97,8 +125,8 @@ impl PostgresStore {
                          SELECT posthaste_now(), $3, 'change_role', name, role FROM changed",
                         &[&name, &role.as_str(), &actor.name],
                     )
-                    .await
-                    .map(|changed| changed > 0)
+                    .await;
+                changed.map(done_if)
             })
             .await
     }
@@ -121,14 +149,22 @@ impl PostgresStore {
         rows.iter().map(admin_of).collect()
     }
 
-    pub(super) async fn delete_admin(&self, name: &str, actor: &Actor) -> StoreResult<bool> {
+    pub(super) async fn delete_admin(
+        &self,
+        name: &str,
+        last: LastOperator,
+        actor: &Actor,
+    ) -> StoreResult<AdminChanged> {
         if has_nul(name) {
-            return Ok(false);
+            return Ok(AdminChanged::NotFound);
         }
         self.desk
             .transaction("BEGIN", async |client| {
+                if must_stay(client, name, last).await? {
+                    return Ok(AdminChanged::LastOperator);
+                }
                 // Their sessions go with them.
-                client
+                let removed = client
                     .execute(
                         "WITH removed AS (DELETE FROM admin WHERE name = $1 RETURNING name)
                          INSERT INTO audit_log (at, actor, action, subject, result)
@@ -136,8 +172,8 @@ impl PostgresStore {
                          FROM removed",
                         &[&name, &actor.name],
                     )
-                    .await
-                    .map(|removed| removed > 0)
+                    .await;
+                removed.map(done_if)
             })
             .await
     }

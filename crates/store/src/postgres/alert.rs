@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
-use posthaste_core::Timestamp;
 use posthaste_core::alert::AlertGroup;
 use posthaste_core::email::EmailId;
 use posthaste_core::port::{ChannelState, Digest, StoreResult, Told};
@@ -20,8 +19,8 @@ const ADD_CHANNELS: &str = "INSERT INTO alert_channel (name, rests_until)
      ON CONFLICT DO NOTHING";
 
 /// Takes deaths, each once, however many instances ask, and adds them to what each channel has to
-/// tell. The last one is the sample. In the order of the key, so that two transactions never wait
-/// for each other in a circle.
+/// tell. The last one is the sample. Whoever locks several groups does so in the order of their key,
+/// so that two transactions never wait for each other in a circle.
 const GATHER: &str = "WITH taken AS MATERIALIZED (
          SELECT seq FROM death ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED),
      gone AS (
@@ -38,26 +37,40 @@ const GATHER: &str = "WITH taken AS MATERIALIZED (
              d.error, d.email_id
          FROM grouped g JOIN gone d ON d.seq = g.last CROSS JOIN unnest($1::text[]) AS c (name)
          ORDER BY c.name, g.fingerprint
-         ON CONFLICT (channel, fingerprint) DO UPDATE SET n = a.n + excluded.n,
+         ON CONFLICT (channel, taken, fingerprint) DO UPDATE SET n = a.n + excluded.n,
              reason = excluded.reason, last_at = greatest(a.last_at, excluded.last_at),
              sample = excluded.sample, email_id = excluded.email_id)
      SELECT count(*) FROM gone";
 
-/// Takes a channel that has something to tell and may. `$2`: how long it must have waited, `$3`:
-/// after how long a streak ends, `$4`: how long it is taken for, `$5`: an id that is not in use.
-const TAKE: &str = "UPDATE alert_channel c
-     SET locked_until = posthaste_now() + make_interval(secs => $4),
-         digest_id = coalesce(digest_id, $5),
-         streak = CASE WHEN rests_until <= posthaste_now() - make_interval(secs => $3) THEN 0
-                       ELSE streak END
+/// Holds a channel that has something to tell and may. `$2`: how long it must have waited; what it
+/// began to tell need not.
+const HOLD: &str = "SELECT 1 FROM alert_channel c
      WHERE name = $1 AND rests_until <= posthaste_now()
        AND (locked_until IS NULL OR locked_until <= posthaste_now())
        AND EXISTS (SELECT 1 FROM alert_group g WHERE g.channel = c.name
-                   AND g.gathered_at <= posthaste_now() - make_interval(secs => $2))
-     RETURNING failures, streak, digest_id";
+                   AND (g.taken OR g.gathered_at <= posthaste_now() - make_interval(secs => $2)))
+     FOR UPDATE";
+
+/// What is to be told now. What failed is told again as it was, by itself: a receiver may know its
+/// id already.
+const LOCK_WAITING: &str = "SELECT fingerprint FROM alert_group WHERE channel = $1
+       AND NOT EXISTS (SELECT 1 FROM alert_group WHERE channel = $1 AND taken)
+     ORDER BY taken, fingerprint FOR UPDATE";
+const FREEZE: &str = "UPDATE alert_group SET taken = true
+     WHERE channel = $1 AND NOT taken AND fingerprint = ANY($2)";
 
 const GROUPS: &str = "SELECT fingerprint, reason, n, first_at, last_at, sample, email_id
-     FROM alert_group WHERE channel = $1 ORDER BY n DESC, fingerprint";
+     FROM alert_group WHERE channel = $1 AND taken ORDER BY n DESC, fingerprint";
+
+/// Takes the channel. `$2`: after how long a streak ends, `$3`: how long it is taken for, `$4`: an
+/// id that is not in use, if this is told for the first time.
+const TAKE: &str = "UPDATE alert_channel
+     SET locked_until = posthaste_now() + make_interval(secs => $3),
+         digest_id = coalesce($4, digest_id),
+         streak = CASE WHEN rests_until <= posthaste_now() - make_interval(secs => $2) THEN 0
+                       ELSE streak END
+     WHERE name = $1 AND coalesce($4, digest_id) IS NOT NULL
+     RETURNING failures, streak, digest_id";
 
 const FAILED: &str = "UPDATE alert_channel
      SET rests_until = posthaste_now() + make_interval(secs => $3), locked_until = NULL,
@@ -70,18 +83,10 @@ const TOLD: &str = "UPDATE alert_channel
          last_error = NULL
      WHERE name = $1 AND digest_id = $2";
 
-/// What was told is taken off in three steps: whoever gathers at the same moment either comes before
-/// the lock, and is seen by the steps after it, or after the commit.
-const LOCK_GROUPS: &str = "SELECT 1 FROM alert_group WHERE channel = $1 AND fingerprint = ANY($2)
+/// What was told is taken off, in the order of the key, too.
+const LOCK_TOLD: &str = "SELECT 1 FROM alert_group WHERE channel = $1 AND taken
      ORDER BY fingerprint FOR UPDATE";
-const DELETE_TOLD: &str = "DELETE FROM alert_group g
-     USING unnest($2::text[], $3::int8[]) AS u (fingerprint, n)
-     WHERE g.channel = $1 AND g.fingerprint = u.fingerprint AND g.n <= u.n";
-/// Those that are left died after the last one that was told.
-const KEEP_UNTOLD: &str = "UPDATE alert_group g
-     SET n = g.n - u.n, first_at = u.last_at, gathered_at = posthaste_now()
-     FROM unnest($2::text[], $3::int8[], $4::timestamptz[]) AS u (fingerprint, n, last_at)
-     WHERE g.channel = $1 AND g.fingerprint = u.fingerprint AND g.n > u.n";
+const DELETE_TOLD: &str = "DELETE FROM alert_group WHERE channel = $1 AND taken";
 
 impl PostgresStore {
     pub(super) async fn count_deaths(
@@ -115,13 +120,20 @@ impl PostgresStore {
         let new_id = uuid::Uuid::now_v7().to_string();
         let [gather, quiet, lease] = [gather, quiet, lease].map(|time| time.as_secs_f64());
         let take = async |client: &ClientWrapper| -> Result<_, Trouble> {
+            let statement = client.prepare_cached(HOLD).await?;
+            let held = client.query_opt(&statement, &[&channel, &gather]).await?;
+            if held.is_none() {
+                return Ok(None);
+            }
+            let is_new = freeze(client, channel).await?;
+            let statement = client.prepare_cached(GROUPS).await?;
+            let groups = client.query(&statement, &[&channel]).await?;
+            let id = is_new.then_some(&new_id);
             let statement = client.prepare_cached(TAKE).await?;
-            let values: super::pool::Values<'_> = &[&channel, &gather, &quiet, &lease, &new_id];
+            let values: super::pool::Values<'_> = &[&channel, &quiet, &lease, &id];
             let Some(taken) = client.query_opt(&statement, values).await? else {
                 return Ok(None);
             };
-            let statement = client.prepare_cached(GROUPS).await?;
-            let groups = client.query(&statement, &[&channel]).await?;
             Ok(Some(Digest {
                 groups: groups.iter().map(group_of).collect::<StoreResult<_>>()?,
                 failures: unsigned(&taken, 0)?,
@@ -173,6 +185,19 @@ impl PostgresStore {
     }
 }
 
+/// Takes what waits, unless something is being told already; whether it did.
+async fn freeze(client: &ClientWrapper, channel: &str) -> Result<bool, Error> {
+    let statement = client.prepare_cached(LOCK_WAITING).await?;
+    let rows = client.query(&statement, &[&channel]).await?;
+    let waiting: Vec<&str> = rows
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
+    let statement = client.prepare_cached(FREEZE).await?;
+    let frozen = client.execute(&statement, &[&channel, &waiting]).await?;
+    Ok(frozen > 0)
+}
+
 /// What was told is done with, unless someone else was faster.
 async fn take_off(
     client: &ClientWrapper,
@@ -188,23 +213,11 @@ async fn take_off(
     if settled == 0 {
         return Ok(());
     }
-    let groups = || digest.groups.iter();
-    let fingerprints: Vec<&str> = groups().map(|g| g.fingerprint.as_str()).collect();
-    let counts: Vec<i64> = groups()
-        .map(|g| i64::try_from(g.count).unwrap_or(i64::MAX))
-        .collect();
-    let last: Vec<Timestamp> = groups().map(|g| g.last_at).collect();
-    let statement = client.prepare_cached(LOCK_GROUPS).await?;
-    client.query(&statement, &[&channel, &fingerprints]).await?;
-    let statement = client.prepare_cached(DELETE_TOLD).await?;
-    client
-        .execute(&statement, &[&channel, &fingerprints, &counts])
-        .await?;
-    let statement = client.prepare_cached(KEEP_UNTOLD).await?;
-    client
-        .execute(&statement, &[&channel, &fingerprints, &counts, &last])
-        .await
-        .map(drop)
+    for sql in [LOCK_TOLD, DELETE_TOLD] {
+        let statement = client.prepare_cached(sql).await?;
+        client.execute(&statement, &[&channel]).await?;
+    }
+    Ok(())
 }
 
 fn group_of(row: &Row) -> StoreResult<AlertGroup> {

@@ -20,6 +20,10 @@ use super::state_row::{get, named, optional_name, unsigned};
 use super::{PostgresStore, recipient_row};
 use crate::dead_group;
 
+/// A walk looks at so many emails at first, and at so many at once in the end.
+const FIRST_STEP: usize = 500;
+const LONGEST_STEP: usize = 64_000;
+
 /// A value to be bound.
 pub(super) type Value = Box<dyn ToSql + Sync + Send>;
 
@@ -68,9 +72,57 @@ impl PostgresStore {
         if cannot_match(filter) {
             return Ok(Vec::new());
         }
-        let (sql, values) = list_query(filter, self.common_in(filter).await?);
-        let rows = self.desk.query(&sql, &bound(&values)).await?;
+        let common = self.common_in(filter).await?;
+        let rows = if common.is_any() {
+            self.walk(filter, common).await?
+        } else {
+            self.rows_of(filter, common).await?
+        };
         records_of(&self.desk, &rows).await
+    }
+
+    async fn rows_of(&self, filter: &EmailFilter, common: Common) -> StoreResult<Vec<Row>> {
+        let (sql, values) = list_query(filter, common);
+        self.desk.query(&sql, &bound(&values)).await
+    }
+
+    /// Looks at emails from the newest on, some at first and then more and more, until enough of
+    /// them fit.
+    async fn walk(&self, filter: &EmailFilter, common: Common) -> StoreResult<Vec<Row>> {
+        let mut found = Vec::new();
+        let mut in_state = EmailFilter {
+            statuses: filter.statuses.clone(),
+            ids: filter.ids.clone(),
+            fingerprint: filter.fingerprint.clone(),
+            after: filter.after,
+            limit: FIRST_STEP,
+            ..EmailFilter::default()
+        };
+        loop {
+            let ids = self.ids_of(&in_state).await?;
+            let Some(last) = ids.last().copied() else {
+                return Ok(found);
+            };
+            let is_all = ids.len() < in_state.limit;
+            let among = EmailFilter {
+                ids,
+                limit: filter.limit - found.len(),
+                ..filter.clone()
+            };
+            found.extend(self.rows_of(&among, common).await?);
+            if is_all || found.len() >= filter.limit {
+                return Ok(found);
+            }
+            in_state.after = Some(last);
+            in_state.limit = (in_state.limit * 2).min(LONGEST_STEP);
+        }
+    }
+
+    /// The emails that a filter finds by what their states tell, newest first.
+    async fn ids_of(&self, filter: &EmailFilter) -> StoreResult<Vec<EmailId>> {
+        let (sql, values) = ids_query(filter);
+        let rows = self.desk.query(&sql, &bound(&values)).await?;
+        rows.iter().map(|row| Ok(EmailId(get(row, 0)?))).collect()
     }
 
     pub(super) async fn groups(&self, owner: Option<&str>) -> StoreResult<Vec<DeadGroup>> {
@@ -148,37 +200,24 @@ pub(super) fn cannot_match(filter: &EmailFilter) -> bool {
 
 /// The query for a filter. The text is put together from fixed pieces; values are always bound.
 fn list_query(filter: &EmailFilter, common: Common) -> (String, Vec<Value>) {
-    let Matching {
-        statuses,
-        of_state,
-        of_email,
-        mut values,
-    } = Matching::to(filter, common);
-    values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
-    let limit = values.len();
-    // No more of each than all together may be, where nothing else is asked of them.
-    let most = match of_email.as_str() {
-        ANY => format!("ORDER BY l.id DESC LIMIT ${limit}"),
-        _ => String::new(),
-    };
-    let states: Vec<_> = statuses
-        .iter()
-        .map(|status| format!("(SELECT * FROM email_log l WHERE {status} AND {of_state} {most})"))
-        .collect();
-    let states = states.join(" UNION ALL ");
-    let from = if common.is_any() {
-        // One after the other from the newest, until there are enough. `OFFSET 0` keeps the
-        // planner from gathering all of them first.
-        format!(
-            "(SELECT * FROM ({states}) AS l ORDER BY l.id DESC OFFSET 0) AS l
-             CROSS JOIN LATERAL (SELECT * FROM email e WHERE e.id = l.id AND {of_email} OFFSET 0) AS e"
-        )
-    } else {
-        format!("({states}) AS l JOIN email e ON e.id = l.id WHERE {of_email}")
-    };
-    let columns = record_columns();
-    let sql = format!("SELECT {columns} FROM {from} ORDER BY l.id DESC LIMIT ${limit}");
-    (sql, values)
+    let mut matching = Matching::to(filter, common);
+    let limit = matching.limited(filter.limit);
+    let (columns, states) = (record_columns(), matching.states(&limit));
+    let of_email = &matching.of_email;
+    let sql = format!(
+        "SELECT {columns} FROM ({states}) AS l JOIN email e ON e.id = l.id WHERE {of_email}
+         ORDER BY l.id DESC LIMIT {limit}"
+    );
+    (sql, matching.values)
+}
+
+/// The query for the ids that a filter finds by what states tell.
+fn ids_query(filter: &EmailFilter) -> (String, Vec<Value>) {
+    let mut matching = Matching::to(filter, Common::default());
+    let limit = matching.limited(filter.limit);
+    let states = matching.states(&limit);
+    let sql = format!("SELECT l.id FROM ({states}) AS l ORDER BY l.id DESC LIMIT {limit}");
+    (sql, matching.values)
 }
 
 /// A condition that everything fulfils.
@@ -226,6 +265,26 @@ struct Matching {
 }
 
 impl Matching {
+    /// Binds how many are wanted, and gives the place.
+    fn limited(&mut self, limit: usize) -> String {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        search::binding(&mut self.values)(Box::new(limit))
+    }
+
+    /// The states that match, by each index that holds some. No more of each than all together
+    /// may be, where nothing else is asked of them.
+    fn states(&self, limit: &str) -> String {
+        let of_state = &self.of_state;
+        let most = match self.of_email.as_str() {
+            ANY => format!("ORDER BY l.id DESC LIMIT {limit}"),
+            _ => String::new(),
+        };
+        let of_each =
+            |status| format!("(SELECT * FROM email_log l WHERE {status} AND {of_state} {most})");
+        let each: Vec<_> = self.statuses.iter().map(of_each).collect();
+        each.join(" UNION ALL ")
+    }
+
     fn to(filter: &EmailFilter, common: Common) -> Self {
         let mut values: Vec<Value> = Vec::new();
         let mut bind = search::binding(&mut values);

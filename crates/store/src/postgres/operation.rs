@@ -24,7 +24,9 @@ use super::listener::{Bell, NOTIFY};
 use super::state_row::{STATE_WIDTH, get, named};
 use super::writer::lock_states;
 use crate::ledger::Ledger as _;
-use crate::operation::{Item, Running, Slice, audited_as, begun, change_audited_as, place, treat};
+use crate::operation::{
+    DONE, Item, Running, Slice, audited_as, begun, change_audited_as, outcome, place, treat,
+};
 
 const COLUMNS: &str = "id, action, filter::text, rate_per_second, status, actor, total, done,
      skipped, created_at, finished_at, owner, next_step_at";
@@ -270,6 +272,30 @@ async fn insert(
     Ok(())
 }
 
+/// Keeps what came of an operation that has ended by itself.
+async fn audit_end(
+    client: &ClientWrapper,
+    ended: &Operation,
+    now: Timestamp,
+) -> Result<(), Trouble> {
+    let statement = client.prepare_cached(INSERT_AUDIT_OF_MANY).await?;
+    client
+        .execute(
+            &statement,
+            &[
+                &now,
+                &ended.actor,
+                &DONE,
+                &ended.id.to_string(),
+                &None::<&str>,
+                &place(ended.done),
+                &outcome(ended),
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
 async fn alter(
     client: &ClientWrapper,
     id: OperationId,
@@ -302,6 +328,7 @@ async fn alter(
         client.execute(FORGET_ITEMS, &[&id.0]).await?;
     }
     let (what, about) = (change_audited_as(change), id.to_string());
+    let result = outcome(&operation);
     client
         .execute(
             INSERT_AUDIT,
@@ -309,7 +336,7 @@ async fn alter(
                 &[&actor.name[..]].as_slice(),
                 &[what].as_slice(),
                 &[&about[..]].as_slice(),
-                &[status.as_str()].as_slice(),
+                &[&result[..]].as_slice(),
                 &now,
             ],
         )
@@ -356,6 +383,9 @@ async fn step(
     let Ok(done) = treat(books, &items, &running);
     let (step, next) = running.after(&slice, done, books.now());
     keep(client, &step.operation, next).await?;
+    if step.operation.status.is_over() {
+        audit_end(client, &step.operation, books.now()).await?;
+    }
     Ok(Some(step))
 }
 

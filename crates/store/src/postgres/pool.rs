@@ -24,6 +24,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::PostgresOptions;
 use super::error::{Meaning, Trouble, meaning, store_error};
 
+/// How often a transaction is done again when others stood in the way.
+pub(super) const CONFLICTS: u32 = 10;
+
 /// Values bound to a statement.
 pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -238,19 +241,29 @@ impl Pool {
     }
 
     /// Runs a whole transaction: it begins, works and commits within the deadline, or the
-    /// connection is closed and the server rolls back.
+    /// connection is closed and the server rolls back. If others stood in the way, it is done
+    /// again.
     pub(super) async fn transaction<T, E: Into<Trouble>>(
         &self,
         begin: &str,
-        work: impl AsyncFnOnce(&ClientWrapper) -> Result<T, E>,
+        work: impl AsyncFnOnce(&ClientWrapper) -> Result<T, E> + Clone,
     ) -> StoreResult<T> {
-        let done = self.run(async |client: &ClientWrapper| {
-            client.batch_execute(begin).await?;
-            let done = work(client).await.map_err(Into::into)?;
-            client.batch_execute("COMMIT").await?;
-            Ok::<T, Trouble>(done)
-        });
-        Ok(done.await?)
+        let mut conflicts = 0;
+        loop {
+            let work = work.clone();
+            let done = self.run(async |client: &ClientWrapper| {
+                client.batch_execute(begin).await?;
+                let done = work(client).await.map_err(Into::into)?;
+                client.batch_execute("COMMIT").await?;
+                Ok::<T, Trouble>(done)
+            });
+            match done.await {
+                Err(trouble) if trouble.meaning() == Meaning::Conflict && conflicts < CONFLICTS => {
+                    conflicts += 1;
+                }
+                done => return Ok(done?),
+            }
+        }
     }
 
     /// Runs a whole transaction that takes as long as it takes. What the session itself limits,

@@ -71,8 +71,13 @@ const DELETE_OPERATIONS: [&str; 2] = [
 ];
 
 /// What waited to be told by a channel that is not there any more.
-const DELETE_UNTOLD: &str = "DELETE FROM alert_group g USING alert_channel c
-     WHERE c.name = g.channel AND g.gathered_at < $1 AND c.rests_until < $1";
+const DELETE_UNTOLD: &str = "WITH old AS MATERIALIZED (
+         SELECT g.channel, g.taken, g.fingerprint
+         FROM alert_group g JOIN alert_channel c ON c.name = g.channel
+         WHERE g.gathered_at < $1 AND c.rests_until < $1
+         ORDER BY 1, 2, 3 FOR UPDATE OF g SKIP LOCKED)
+     DELETE FROM alert_group g USING old
+     WHERE g.channel = old.channel AND g.taken = old.taken AND g.fingerprint = old.fingerprint";
 
 /// Logins that have run out. They are few.
 const DELETE_SESSIONS: &str = "DELETE FROM admin_session WHERE expires_at <= $1";
@@ -119,12 +124,15 @@ impl PostgresStore {
         self.desk
             .transaction("BEGIN", async |client| compact_statistics(client).await)
             .await?;
+        let attempts = self.prune_attempts(retention.attempts, most).await?;
+        let contents = self.prune_contents(retention.content, most).await?;
         Ok(Pruned {
             emails,
             captures,
             audit_entries,
-            attempts: self.prune_attempts(retention.attempts, most).await?,
-            contents: self.prune_contents(retention.content, most).await?,
+            attempts: attempts.stripped,
+            contents: contents.stripped,
+            is_unfinished: attempts.more || contents.more,
         })
     }
 }

@@ -12,7 +12,7 @@ use super::PostgresStore;
 use super::books::ERASE;
 use super::state_row::get;
 use crate::prune::before;
-use crate::sweep::{ATTEMPTS, CONTENT, PIECE, PIECES, Sweep, smallest_id};
+use crate::sweep::{ATTEMPTS, CONTENT, PIECE, Sweep, Swept, smallest_id};
 
 /// What has happened since they were found is looked at again; rows that someone holds are left
 /// for another time.
@@ -33,45 +33,52 @@ impl PostgresStore {
         &self,
         kept: Option<Duration>,
         most: usize,
-    ) -> StoreResult<u64> {
-        let (found, ended) = self
-            .find_old(&self.attempt_sweep, ATTEMPTS, kept, most)
-            .await?;
-        self.strip(found, STRIP_ATTEMPTS, ended, &[]).await
+    ) -> StoreResult<Swept> {
+        self.sweep(
+            &self.attempt_sweep,
+            ATTEMPTS,
+            kept,
+            most,
+            (STRIP_ATTEMPTS, &[]),
+        )
+        .await
     }
 
     pub(super) async fn prune_contents(
         &self,
         kept: Option<Duration>,
         most: usize,
-    ) -> StoreResult<u64> {
-        let (found, ended) = self
-            .find_old(&self.content_sweep, CONTENT, kept, most)
-            .await?;
-        self.strip(found, LOCK_OVER, ended, &ERASE).await
+    ) -> StoreResult<Swept> {
+        self.sweep(
+            &self.content_sweep,
+            CONTENT,
+            kept,
+            most,
+            (LOCK_OVER, &ERASE),
+        )
+        .await
     }
 
-    /// Emails to take something off, and before which time they must have ended.
-    async fn find_old(
+    /// Looks for emails and takes something off those that ended before a time.
+    async fn sweep(
         &self,
         sweep: &Sweep,
         sql: &'static str,
         kept: Option<Duration>,
         most: usize,
-    ) -> StoreResult<(Vec<Uuid>, Timestamp)> {
+        (lock, further): (&'static str, &[&'static str]),
+    ) -> StoreResult<Swept> {
+        let Some(kept) = kept else {
+            return Ok(Swept::default());
+        };
         let now = self.now();
-        let ended = before(now, kept.unwrap_or_default());
-        let mut found = Vec::new();
-        let pieces = if kept.is_some() { PIECES } else { 0 };
-        for _ in 0..pieces {
-            let rows = self.piece(sql, sweep.start(now), ended).await?;
-            let (wanted, more) = sweep.sift(&rows, most - found.len(), ended);
-            found.extend(wanted);
-            if !more {
-                break;
-            }
+        let ended = before(now, kept);
+        let mut round = sweep.round(now, ended, most);
+        while let Some(after) = round.next_piece() {
+            round.take(&self.piece(sql, after, ended).await?);
         }
-        Ok((found, ended))
+        let stripped = self.strip(&round.found, lock, ended, further).await?;
+        Ok(sweep.keep(&round, stripped))
     }
 
     async fn piece(
@@ -90,7 +97,7 @@ impl PostgresStore {
 
     async fn strip(
         &self,
-        found: Vec<Uuid>,
+        found: &[Uuid],
         lock: &'static str,
         ended: Timestamp,
         further: &[&'static str],

@@ -23,7 +23,7 @@ use super::books::{Books, Pipeline, READ_FACTS};
 use super::clock::DatabaseClock;
 use super::error::{Meaning, Trouble};
 use super::listener::Bell;
-use super::pool::Pool;
+use super::pool::{CONFLICTS, Pool};
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
 
 /// At most this many jobs share a commit.
@@ -32,8 +32,6 @@ const JOBS_PER_FLUSH: usize = 1024;
 const BYTES_PER_FLUSH: usize = 8 * 1024 * 1024;
 /// At most this many jobs wait; further callers wait outside, where they can be refused.
 const JOBS_WAITING: usize = 8192;
-/// How often a flush is done again when others stood in the way.
-const CONFLICTS: u32 = 10;
 
 /// What a job needs of the database before it can decide.
 #[derive(Default)]

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use posthaste_core::admin::{Admin, Role, Session};
-use posthaste_core::port::{Actor, StoreResult};
+use posthaste_core::admin::{Admin, LastOperator, Role, Session};
+use posthaste_core::port::{Actor, AdminChanged, StoreResult};
 use rusqlite::{OptionalExtension, Row};
 
 use super::act::audit;
 use super::state_row::named;
+use super::writer::Flush;
 use super::{SqliteStore, from_micros, micros};
 
 fn admin_of(row: &Row<'_>) -> rusqlite::Result<Admin> {
@@ -16,6 +17,12 @@ fn admin_of(row: &Row<'_>) -> rusqlite::Result<Admin> {
         role: named(row, 1)?,
         created_at: from_micros(row.get(2)?),
     })
+}
+
+/// Whether an admin is the last operator, who must not go.
+fn must_stay(flush: &Flush<'_>, name: &str, last: LastOperator) -> rusqlite::Result<bool> {
+    let operators = "SELECT count(*) = 1 AND max(name) = ?1 FROM admin WHERE role = 'operator'";
+    Ok(last == LastOperator::Stays && flush.query_row(operators, [name], |row| row.get(0))?)
 }
 
 impl SqliteStore {
@@ -75,19 +82,24 @@ impl SqliteStore {
         &self,
         name: &str,
         role: Role,
+        last: LastOperator,
         actor: &Actor,
-    ) -> StoreResult<bool> {
+    ) -> StoreResult<AdminChanged> {
         let (name, actor) = (name.to_owned(), actor.name.clone());
         self.writer
             .run(move |flush| {
+                if role != Role::Operator && must_stay(flush, &name, last)? {
+                    return Ok(AdminChanged::LastOperator);
+                }
                 let changed = flush.execute(
                     "UPDATE admin SET role = ?2 WHERE name = ?1",
                     (&name, role.as_str()),
                 )?;
-                if changed > 0 {
-                    audit(flush, &actor, "change_role", &name, role.as_str())?;
+                if changed == 0 {
+                    return Ok(AdminChanged::NotFound);
                 }
-                Ok(changed > 0)
+                audit(flush, &actor, "change_role", &name, role.as_str())?;
+                Ok(AdminChanged::Done)
             })
             .await
     }
@@ -117,16 +129,25 @@ impl SqliteStore {
             .await
     }
 
-    pub(super) async fn delete_admin(&self, name: &str, actor: &Actor) -> StoreResult<bool> {
+    pub(super) async fn delete_admin(
+        &self,
+        name: &str,
+        last: LastOperator,
+        actor: &Actor,
+    ) -> StoreResult<AdminChanged> {
         let (name, actor) = (name.to_owned(), actor.name.clone());
         self.writer
             .run(move |flush| {
+                if must_stay(flush, &name, last)? {
+                    return Ok(AdminChanged::LastOperator);
+                }
                 // Their sessions go with them.
                 let removed = flush.execute("DELETE FROM admin WHERE name = ?1", [&name])?;
-                if removed > 0 {
-                    audit(flush, &actor, "remove_admin", &name, "removed")?;
+                if removed == 0 {
+                    return Ok(AdminChanged::NotFound);
                 }
-                Ok(removed > 0)
+                audit(flush, &actor, "remove_admin", &name, "removed")?;
+                Ok(AdminChanged::Done)
             })
             .await
     }

@@ -22,15 +22,16 @@ const ADD: &str = "INSERT INTO alert_group
                max(seq) AS last
            FROM death WHERE seq <= ?2 GROUP BY fingerprint) g
      JOIN death d ON d.seq = g.last WHERE true
-     ON CONFLICT (channel, fingerprint) DO UPDATE SET n = n + excluded.n,
+     ON CONFLICT (channel, taken, fingerprint) DO UPDATE SET n = n + excluded.n,
          reason = excluded.reason, last_at = max(last_at, excluded.last_at),
          sample = excluded.sample, email_id = excluded.email_id";
 
 /// Whether a channel has something to tell and may. `?2`: now, `?3`: what came before has waited
-/// long enough.
+/// long enough. What it began to tell need not wait.
 const READY: &str = "SELECT EXISTS (SELECT 1 FROM alert_channel
      WHERE name = ?1 AND rests_until <= ?2 AND (locked_until IS NULL OR locked_until <= ?2)
-       AND EXISTS (SELECT 1 FROM alert_group WHERE channel = ?1 AND gathered_at <= ?3))";
+       AND EXISTS (SELECT 1 FROM alert_group WHERE channel = ?1
+                   AND (taken OR gathered_at <= ?3)))";
 
 impl SqliteStore {
     pub(super) async fn count_deaths(
@@ -172,10 +173,17 @@ fn take(
     if !ready {
         return Ok(None);
     }
+    // What failed is told again as it was: a receiver may know the id already.
+    let frozen = flush
+        .prepare_cached(
+            "UPDATE alert_group SET taken = 1 WHERE channel = ?1
+                 AND NOT EXISTS (SELECT 1 FROM alert_group WHERE channel = ?1 AND taken)",
+        )?
+        .execute([channel])?;
     let groups = flush
         .prepare_cached(
             "SELECT fingerprint, reason, n, first_at, last_at, sample, email_id
-             FROM alert_group WHERE channel = ?1 ORDER BY n DESC, fingerprint",
+             FROM alert_group WHERE channel = ?1 AND taken ORDER BY n DESC, fingerprint",
         )?
         .query_map([channel], |row| {
             Ok(AlertGroup {
@@ -189,14 +197,15 @@ fn take(
             })
         })?
         .collect::<Result<_, _>>()?;
+    let id = (frozen > 0).then_some(new_id);
     flush
         .prepare_cached(
-            "UPDATE alert_channel SET locked_until = ?2, digest_id = coalesce(digest_id, ?3),
+            "UPDATE alert_channel SET locked_until = ?2, digest_id = coalesce(?3, digest_id),
                  streak = CASE WHEN rests_until <= ?4 THEN 0 ELSE streak END
              WHERE name = ?1 RETURNING failures, streak, digest_id",
         )?
         .query_row(
-            (channel, after(now, lease), new_id, before(now, quiet)),
+            (channel, after(now, lease), id, before(now, quiet)),
             |row| {
                 Ok(Digest {
                     groups,
@@ -224,25 +233,10 @@ fn take_off(
              WHERE name = ?1 AND digest_id = ?2",
         )?
         .execute((channel, &digest.id, after(now, rest), micros(now)))?;
-    if settled == 0 {
-        return Ok(());
-    }
-    for group in &digest.groups {
-        let key = (channel, &group.fingerprint, group.count);
-        let gone = flush
-            .prepare_cached(
-                "DELETE FROM alert_group WHERE channel = ?1 AND fingerprint = ?2 AND n <= ?3",
-            )?
-            .execute(key)?;
-        if gone == 0 {
-            // Those that are left died after the last one that was told.
-            flush
-                .prepare_cached(
-                    "UPDATE alert_group SET n = n - ?3, first_at = ?4, gathered_at = ?5
-                     WHERE channel = ?1 AND fingerprint = ?2",
-                )?
-                .execute((key.0, key.1, key.2, micros(group.last_at), micros(now)))?;
-        }
+    if settled > 0 {
+        flush
+            .prepare_cached("DELETE FROM alert_group WHERE channel = ?1 AND taken")?
+            .execute([channel])?;
     }
     Ok(())
 }

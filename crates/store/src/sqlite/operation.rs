@@ -15,7 +15,9 @@ use super::list::{matching, source};
 use super::state_row::{named, optional_time};
 use super::writer::Flush;
 use super::{SqliteStore, from_micros, micros};
-use crate::operation::{Item, Running, Slice, audited_as, begun, change_audited_as, place, treat};
+use crate::operation::{
+    DONE, Item, Running, Slice, audited_as, begun, change_audited_as, outcome, place, treat,
+};
 
 const COLUMNS: &str = "id, action, filter, rate_per_second, status, actor, total, done, skipped,
      created_at, finished_at, owner, next_step_at";
@@ -27,6 +29,10 @@ pub(super) const DUE: &str = "SELECT id FROM operation
 /// When the next step is due.
 pub(super) const NEXT_STEP: &str =
     "SELECT min(next_step_at) FROM operation WHERE status = 'running'";
+
+const AUDIT_OF_MANY: &str =
+    "INSERT INTO audit_log (at, actor, action, subject, filter, count, result)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 fn operation_of(row: &Row<'_>) -> rusqlite::Result<Operation> {
     Ok(Operation {
@@ -199,8 +205,7 @@ fn insert(flush: &Flush<'_>, new: &Operation, owner: Option<&str>) -> rusqlite::
         ],
     )?;
     flush.execute(
-        "INSERT INTO audit_log (at, actor, action, subject, filter, count, result)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        AUDIT_OF_MANY,
         params![
             micros(new.created_at),
             new.actor,
@@ -212,6 +217,24 @@ fn insert(flush: &Flush<'_>, new: &Operation, owner: Option<&str>) -> rusqlite::
         ],
     )?;
     Ok(())
+}
+
+/// Keeps what came of an operation that has ended by itself.
+fn audit_end(flush: &Flush<'_>, ended: &Operation) -> rusqlite::Result<()> {
+    flush
+        .execute(
+            AUDIT_OF_MANY,
+            params![
+                micros(flush.now()),
+                ended.actor,
+                DONE,
+                ended.id.to_string(),
+                None::<&str>,
+                place(ended.done),
+                outcome(ended),
+            ],
+        )
+        .map(drop)
 }
 
 fn alter(
@@ -243,7 +266,7 @@ fn alter(
         &actor.name,
         change_audited_as(change),
         &id.to_string(),
-        status.as_str(),
+        &outcome(&operation),
     )?;
     Ok(OperationChanged::Done(Box::new(operation)))
 }
@@ -287,6 +310,9 @@ fn step(flush: &mut Flush<'_>, most: usize) -> rusqlite::Result<Option<Operation
     let done = treat(flush, &items, &running)?;
     let (step, next) = running.after(&slice, done, now);
     keep(flush, &step.operation, next)?;
+    if step.operation.status.is_over() {
+        audit_end(flush, &step.operation)?;
+    }
     Ok(Some(step))
 }
 

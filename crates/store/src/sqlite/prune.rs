@@ -31,9 +31,12 @@ impl SqliteStore {
                 })
             })
             .await?;
+        let attempts = self.prune_attempts(retention.attempts, most).await?;
+        let contents = self.prune_contents(retention.content, most).await?;
         Ok(Pruned {
-            attempts: self.prune_attempts(retention.attempts, most).await?,
-            contents: self.prune_contents(retention.content, most).await?,
+            attempts: attempts.stripped,
+            contents: contents.stripped,
+            is_unfinished: attempts.more || contents.more,
             ..removed
         })
     }

@@ -10,14 +10,14 @@ use uuid::Uuid;
 use super::writer::Flush;
 use super::{SqliteStore, act, micros};
 use crate::prune::before;
-use crate::sweep::{ATTEMPTS, CONTENT, PIECE, PIECES, Sweep, smallest_id};
+use crate::sweep::{ATTEMPTS, CONTENT, PIECE, Sweep, Swept, smallest_id};
 
 impl SqliteStore {
     pub(super) async fn prune_attempts(
         &self,
         kept: Option<Duration>,
         most: usize,
-    ) -> StoreResult<u64> {
+    ) -> StoreResult<Swept> {
         self.strip(&self.attempt_sweep, ATTEMPTS, kept, most, strip_attempts)
             .await
     }
@@ -26,7 +26,7 @@ impl SqliteStore {
         &self,
         kept: Option<Duration>,
         most: usize,
-    ) -> StoreResult<u64> {
+    ) -> StoreResult<Swept> {
         self.strip(&self.content_sweep, CONTENT, kept, most, strip_content)
             .await
     }
@@ -39,25 +39,22 @@ impl SqliteStore {
         kept: Option<Duration>,
         most: usize,
         strip: fn(&Flush<'_>, EmailId, i64) -> rusqlite::Result<bool>,
-    ) -> StoreResult<u64> {
+    ) -> StoreResult<Swept> {
         let Some(kept) = kept else {
-            return Ok(0);
+            return Ok(Swept::default());
         };
         let now = self.now();
         let ended = before(now, kept);
-        let mut found = Vec::new();
-        for _ in 0..PIECES {
-            let rows = self.piece(sql, sweep.start(now), ended).await?;
-            let (wanted, more) = sweep.sift(&rows, most - found.len(), ended);
-            found.extend(wanted);
-            if !more {
-                break;
-            }
+        let mut round = sweep.round(now, ended, most);
+        while let Some(after) = round.next_piece() {
+            round.take(&self.piece(sql, after, ended).await?);
         }
-        if found.is_empty() {
-            return Ok(0);
+        if round.found.is_empty() {
+            return Ok(sweep.keep(&round, 0));
         }
-        self.writer
+        let found = round.found.clone();
+        let stripped = self
+            .writer
             .run(move |flush| {
                 let mut stripped = 0;
                 for id in &found {
@@ -65,7 +62,8 @@ impl SqliteStore {
                 }
                 Ok(stripped)
             })
-            .await
+            .await?;
+        Ok(sweep.keep(&round, stripped))
     }
 
     async fn piece(

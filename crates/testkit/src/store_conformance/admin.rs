@@ -1,7 +1,7 @@
 //! People who may use the dashboard, and their logins.
 
-use posthaste_core::admin::Role;
-use posthaste_core::port::{AuditFilter, Retention};
+use posthaste_core::admin::{LastOperator, Role};
+use posthaste_core::port::{AdminChanged, AuditFilter, Retention};
 
 use super::StoreFixture;
 use super::scene::{ALL, HALF, HOUR, Scene, operator, together};
@@ -156,12 +156,12 @@ pub async fn another_role_counts_for_sessions_at_once(fixture: &impl StoreFixtur
     let scene = with_ann(fixture).await;
     log_in(&scene, [1; 32]).await;
     let (store, root) = (&scene.store, operator());
-    let changed = store.change_role("ann", Role::Viewer, &root).await;
-    assert!(changed.expect("change role"));
+    let changed = store.change_role("ann", Role::Viewer, LastOperator::MayGo, &root);
+    assert_eq!(changed.await.expect("change role"), AdminChanged::Done);
     let session = store.session([1; 32]).await.expect("session");
     assert_eq!(session.expect("a session").admin.role, Role::Viewer);
-    let nobody = store.change_role("bob", Role::Viewer, &root).await;
-    assert!(!nobody.expect("change role"));
+    let nobody = store.change_role("bob", Role::Viewer, LastOperator::Stays, &root);
+    assert_eq!(nobody.await.expect("change role"), AdminChanged::NotFound);
     assert_eq!(
         done_to(&scene, "ann").await[2],
         ("cli:root".into(), "change_role".into())
@@ -172,12 +172,65 @@ pub async fn a_removed_admin_is_logged_out(fixture: &impl StoreFixture) {
     let scene = with_ann(fixture).await;
     log_in(&scene, [1; 32]).await;
     let (store, root) = (&scene.store, operator());
-    assert!(store.remove_admin("ann", &root).await.expect("remove"));
+    let removed = store.remove_admin("ann", LastOperator::MayGo, &root);
+    assert_eq!(removed.await.expect("remove"), AdminChanged::Done);
     assert!(!is_logged_in(&scene, [1; 32]).await);
     assert_eq!(store.find_admin("ann").await.expect("find"), None);
-    assert!(!store.remove_admin("ann", &root).await.expect("remove"));
+    let nobody = store.remove_admin("ann", LastOperator::Stays, &root);
+    assert_eq!(nobody.await.expect("remove"), AdminChanged::NotFound);
     let done = done_to(&scene, "ann").await;
     assert_eq!(done.len(), 3, "created, logged in, removed once: {done:?}");
+}
+
+pub async fn the_last_operator_stays(fixture: &impl StoreFixture) {
+    let scene = with_ann(fixture).await;
+    let (store, root) = (&scene.store, operator());
+    let created = store.create_admin("vera", Role::Viewer, HASH, &root);
+    created.await.expect("create");
+    let stays = LastOperator::Stays;
+    let demoted = store.change_role("ann", Role::Viewer, stays, &root).await;
+    assert_eq!(demoted.expect("change role"), AdminChanged::LastOperator);
+    let removed = store.remove_admin("ann", stays, &root).await;
+    assert_eq!(removed.expect("remove"), AdminChanged::LastOperator);
+    let ann = store.find_admin("ann").await.expect("find");
+    assert_eq!(ann.expect("ann").0.role, Role::Operator);
+    assert_eq!(done_to(&scene, "ann").await.len(), 1, "only made");
+    let same = store.change_role("ann", Role::Operator, stays, &root).await;
+    assert_eq!(same.expect("change role"), AdminChanged::Done);
+    let viewer = store.remove_admin("vera", stays, &root).await;
+    assert_eq!(viewer.expect("remove"), AdminChanged::Done);
+}
+
+pub async fn of_operators_who_leave_at_once_one_stays(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let names = ["ann", "bob", "carl", "dora"];
+    for name in names {
+        let root = operator();
+        let created = scene.store.create_admin(name, Role::Operator, HASH, &root);
+        created.await.expect("create");
+    }
+    let changed = together(names.len(), |n| {
+        let store = scene.store.clone();
+        async move {
+            let (stays, root) = (LastOperator::Stays, operator());
+            let changed = if n % 2 == 0 {
+                store
+                    .change_role(names[n], Role::Viewer, stays, &root)
+                    .await
+            } else {
+                store.remove_admin(names[n], stays, &root).await
+            };
+            changed.expect("change")
+        }
+    });
+    let changed = changed.await;
+    let stayed = changed
+        .iter()
+        .filter(|one| **one == AdminChanged::LastOperator);
+    assert_eq!(stayed.count(), 1, "{changed:?}");
+    let admins = scene.store.admins().await.expect("admins");
+    let operators = admins.iter().filter(|one| one.role == Role::Operator);
+    assert_eq!(operators.count(), 1);
 }
 
 pub async fn sessions_that_ran_out_are_removed(fixture: &impl StoreFixture) {

@@ -278,7 +278,7 @@ macro_rules! store_conformance {
                 a_cancelled_operation_leaves_the_rest_dead,
                 several_instances_treat_each_email_once,
                 a_pause_amid_steps_is_the_last_word,
-                an_operation_has_one_audit_record,
+                an_operation_is_audited_when_it_is_made_and_when_it_is_over,
                 owners_see_and_touch_their_own,
                 the_newest_operations_come_first,
             }
@@ -325,6 +325,8 @@ macro_rules! store_conformance {
                 another_password_ends_all_sessions,
                 another_role_counts_for_sessions_at_once,
                 a_removed_admin_is_logged_out,
+                the_last_operator_stays,
+                of_operators_who_leave_at_once_one_stays,
                 sessions_that_ran_out_are_removed,
             }
             inbox {
@@ -363,12 +365,13 @@ macro_rules! store_conformance {
                 a_channel_rests_between_alerts,
                 alerts_in_a_row_are_counted_until_it_is_quiet,
                 what_died_while_it_was_told_stays,
-                a_failing_channel_keeps_its_digest_and_it_grows,
+                what_a_channel_failed_to_tell_stays_as_it_is,
                 nothing_is_lost_when_nobody_says_how_it_went,
                 a_letter_that_is_restored_does_not_die_again,
                 many_gatherers_count_each_death_once,
                 counts_are_exact_while_gathering_and_telling_overlap,
                 erasing_an_email_leaves_no_sample,
+                erasing_does_not_stand_in_the_way_of_counting,
             }
             message_arrival {
                 a_failure_waits_for_its_time,

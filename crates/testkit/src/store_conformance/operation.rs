@@ -427,7 +427,9 @@ pub async fn a_pause_amid_steps_is_the_last_word(fixture: &impl StoreFixture) {
     assert_eq!(retried as u64, paused.done);
 }
 
-pub async fn an_operation_has_one_audit_record(fixture: &impl StoreFixture) {
+pub async fn an_operation_is_audited_when_it_is_made_and_when_it_is_over(
+    fixture: &impl StoreFixture,
+) {
     let scene = Scene::new(fixture);
     scene.died(3).await;
     let filter = DeadFilter {
@@ -437,7 +439,7 @@ pub async fn an_operation_has_one_audit_record(fixture: &impl StoreFixture) {
     let made = scene
         .make(new(BulkAction::Retry, filter.clone(), None))
         .await;
-    while scene.step(1).await.is_some() {}
+    scene.step(1).await;
     let log = async || {
         let log = scene.store.audit(&AuditFilter::newest(ALL)).await;
         log.expect("audit")
@@ -456,6 +458,16 @@ pub async fn an_operation_has_one_audit_record(fixture: &impl StoreFixture) {
     );
     let told = serde_json::from_str::<DeadFilter>(entry.filter.as_deref().expect("a filter"));
     assert_eq!(told.expect("a filter"), filter);
+    while scene.step(1).await.is_some() {}
+    let entries = log().await;
+    assert_eq!(entries.len(), 2, "{entries:?}");
+    let end = &entries[0];
+    assert_eq!(
+        (&end.actor[..], &end.action[..]),
+        ("cli:root", "operation_done")
+    );
+    assert_eq!((&end.subject, end.count), (&made.id.to_string(), Some(3)));
+    assert_eq!(end.result, "3 retried, 0 skipped");
     // Changes are recorded if they changed something.
     scene.died_again().await;
     let other = scene.make(retry_all()).await;
@@ -466,11 +478,15 @@ pub async fn an_operation_has_one_audit_record(fixture: &impl StoreFixture) {
     ] {
         scene.change(other.id, change).await;
     }
-    let actions: Vec<_> = log().await.into_iter().map(|entry| entry.action).collect();
+    let entries = log().await;
+    let result = "cancelled: 0 retried, 0 skipped, 3 left alone";
+    assert_eq!(entries[0].result, result);
+    let actions: Vec<_> = entries.into_iter().map(|entry| entry.action).collect();
     let expected = [
         "operation_cancel",
         "operation_pause",
         "operation_retry",
+        "operation_done",
         "operation_retry",
     ];
     assert_eq!(actions, expected);

@@ -30,7 +30,7 @@ pub(crate) async fn run(global: &Global, command: TemplatesCommand) -> anyhow::R
             let template = find(templates, &name, version).await?;
             show(global, templates, &template);
         }
-        TemplatesCommand::Push(arguments) => return push(global, &desk, arguments).await,
+        TemplatesCommand::Push(arguments) => return push(global, &desk, *arguments).await,
         TemplatesCommand::Preview {
             template,
             variables,
@@ -204,14 +204,14 @@ fn apply(arguments: PushArguments, content: &mut TemplateContent) -> anyhow::Res
     if let Some(subject) = arguments.subject {
         content.subject = subject;
     }
-    let given = |text: Option<String>, file: Option<PathBuf>| match file {
+    let read = |text: Option<String>, file: Option<PathBuf>| match file {
         Some(path) => text_of(&path).map(Some),
         None => Ok(text),
     };
-    if let Some(html) = given(arguments.html, arguments.html_file)? {
+    if let Some(html) = read(arguments.html, arguments.html_file)? {
         content.html = body(html);
     }
-    if let Some(text) = given(arguments.text, arguments.text_file)? {
+    if let Some(text) = read(arguments.text, arguments.text_file)? {
         content.text = body(text);
     }
     if let Some(priority) = arguments.priority {
@@ -256,7 +256,9 @@ async fn preview(
         let from = content.from.as_deref();
         output::line(&format!(
             "From: {}",
-            from.map_or("(each request names it)".to_owned(), |from| output::short(from, 400))
+            from.map_or("(each request names it)".to_owned(), |from| output::short(
+                from, 400
+            ))
         ));
         output::line(&format!("Subject: {}", rendered.subject));
         bodies(rendered.text.as_deref(), rendered.html.as_deref());

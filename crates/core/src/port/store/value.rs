@@ -356,6 +356,8 @@ pub struct Pruned {
     pub attempts: u64,
     /// Emails whose content was erased.
     pub contents: u64,
+    /// Whether there is more to look at, though nothing may come of it: ask again soon.
+    pub is_unfinished: bool,
 }
 
 /// An API key as it is kept: never the key itself.

@@ -6,8 +6,8 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use maud::{Markup, html};
 use posthaste_core::Timestamp;
-use posthaste_core::admin::{Admin, Role};
-use posthaste_engine::admin::{AdminError, SHORTEST_PASSWORD};
+use posthaste_core::admin::{Admin, LastOperator, Role};
+use posthaste_engine::admin::{AdminError, SHORTEST_PASSWORD, folded};
 
 use super::{HERE, Part, Said, asked, refused};
 use crate::access::{Submitted, Visitor};
@@ -48,7 +48,8 @@ pub(in crate::desk) async fn change_role(
         return refused(&app, &visitor, Part::Admins, message.to_owned()).await;
     }
     let actor = visitor.caller.actor();
-    let changed = app.admins.change_role(&name, role, &actor).await;
+    let last = LastOperator::Stays;
+    let changed = app.admins.change_role(&name, role, last, &actor).await;
     answer(
         &app,
         &visitor,
@@ -81,7 +82,8 @@ pub(in crate::desk) async fn remove(
         return refused(&app, &visitor, Part::Admins, message.to_owned()).await;
     }
     let actor = visitor.caller.actor();
-    let removed = app.admins.remove(&name, &actor).await;
+    let last = LastOperator::Stays;
+    let removed = app.admins.remove(&name, last, &actor).await;
     let said = removed.map(|()| format!("{name} is removed and logged out."));
     answer(&app, &visitor, said).await
 }
@@ -91,9 +93,9 @@ fn role_of(text: &str) -> Result<Role, String> {
         .map_err(|error| format!("The role {error}. Choose viewer or operator."))
 }
 
-/// Whoever could remove or demote themselves might be the last who can act.
+/// Nobody shuts themselves out by a slip.
 fn is_self(visitor: &Visitor, name: &str) -> bool {
-    visitor.caller.name == format!("admin:{name}")
+    visitor.caller.name == format!("admin:{}", folded(name))
 }
 
 async fn answer(
@@ -108,6 +110,11 @@ async fn answer(
             Kind::NotFound,
             format!("It was not done: {error}."),
         )),
+        Err(error @ AdminError::LastOperator(_)) => {
+            let message =
+                format!("Nothing was changed: {error}, or use `posthaste admin` on the server.");
+            refused(app, visitor, Part::Admins, message).await
+        }
         Err(error) => {
             let message = format!("Nothing was changed: {error}.");
             refused(app, visitor, Part::Admins, message).await

@@ -95,7 +95,7 @@ const COUNT: &str = "INSERT INTO stat (minute, from_status, to_status, slot, n)
 
 /// What erasing does. Who accepted the email stays on record: it explains attempts that were
 /// sent more than once. Replies and errors often repeat the address.
-pub(in crate::postgres) const ERASE: [&str; 8] = [
+pub(in crate::postgres) const ERASE: [&str; 9] = [
     "UPDATE email SET content = '', subject = '', header_from = '', header_to = '[]',
          recipients = '[]', first_recipient = '', metadata = '{}', envelope_from = '',
          erased_at = posthaste_now()
@@ -106,6 +106,9 @@ pub(in crate::postgres) const ERASE: [&str; 8] = [
     "UPDATE email_log SET last_error = NULL WHERE id = ANY($1)",
     "UPDATE event SET error = NULL WHERE email_id = ANY($1)",
     "UPDATE death SET error = NULL WHERE email_id = ANY($1)",
+    // In the order of the key, as whoever counts deaths.
+    "SELECT 1 FROM alert_group WHERE email_id = ANY($1)
+     ORDER BY channel, taken, fingerprint FOR UPDATE",
     "UPDATE alert_group SET sample = NULL WHERE email_id = ANY($1)",
 ];
 
