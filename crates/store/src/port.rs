@@ -33,6 +33,16 @@ macro_rules! implement_ports {
                 self.accept_all(emails, ticketed).await
             }
 
+            async fn accepted_before(
+                &self,
+                owner: &str,
+                message_key: &str,
+                payload_hash: [u8; 32],
+            ) -> StoreResult<Option<Accepted>> {
+                self.accepted_earlier(owner, message_key, payload_hash)
+                    .await
+            }
+
             async fn begin(
                 &self,
                 ids: Vec<EmailId>,

@@ -37,21 +37,6 @@ async fn assert_clean(store: &PostgresStore) {
     assert_eq!(store.verify(&[]).await.unwrap(), []);
 }
 
-/// Returns once another session waits for a lock of this one.
-async fn until_someone_waits_for(database: &Database, holder: i32) {
-    let watcher = database.beside().await;
-    let waits = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity
-                 WHERE $1 = ANY(pg_blocking_pids(pid)))";
-    while !watcher
-        .query_one(waits, &[&holder])
-        .await
-        .unwrap()
-        .get::<_, bool>(0)
-    {
-        tokio::task::yield_now().await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn several_instances_may_start_at_once() {
     let database = Database::fresh().await;
@@ -409,7 +394,7 @@ async fn an_attempt_that_began_after_its_caller_had_gone_is_handed_back() {
         let store = Arc::clone(&store);
         async move { store.begin(vec![id], "w", LEASE).await }
     });
-    until_someone_waits_for(&database, holder).await;
+    database.until_someone_waits_for(holder).await;
     beginning.abort();
     assert!(beginning.await.is_err());
     beside.batch_execute("COMMIT").await.unwrap();
@@ -443,7 +428,8 @@ async fn a_death_for_two_channels(database: &Database, store: &PostgresStore) ->
     store.finish(vec![finish]).await.unwrap();
     let channels = ["slack", "webhook"].map(str::to_owned);
     assert_eq!(store.gather_deaths(&channels, 10).await.unwrap(), 1);
-    let move_back = "UPDATE alert_group SET n = n WHERE channel = 'slack'";
+    let move_back = "WITH first AS (DELETE FROM alert_group WHERE channel = 'slack' RETURNING *)
+                     INSERT INTO alert_group SELECT * FROM first";
     database
         .beside()
         .await
@@ -470,7 +456,7 @@ async fn whoever_erases_takes_what_channels_tell_in_the_order_of_whoever_counts(
         };
         async move { store.act(vec![id], Action::Erase, &root).await }
     });
-    until_someone_waits_for(&database, holder).await;
+    database.until_someone_waits_for(holder).await;
     let next = beside.query_one(lock, &[&"webhook"]).await;
     assert!(next.is_ok(), "it holds what comes later already: {next:?}");
     beside.batch_execute("COMMIT").await.unwrap();
@@ -498,7 +484,7 @@ async fn a_transaction_that_lost_a_deadlock_is_done_again() {
         let channels = ["slack", "webhook"].map(str::to_owned);
         async move { store.gather_deaths(&channels, 10).await }
     });
-    until_someone_waits_for(&database, holder).await;
+    database.until_someone_waits_for(holder).await;
     beside.query_one(lock, &[&"slack"]).await.unwrap();
     beside.batch_execute("COMMIT").await.unwrap();
     assert_eq!(counting.await.unwrap().unwrap(), 1, "counted all the same");

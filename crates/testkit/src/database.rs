@@ -44,6 +44,20 @@ impl Database {
         connect(&self.url()).await
     }
 
+    /// Returns once another session waits for a lock that the session with this number holds.
+    pub async fn until_someone_waits_for(&self, holder: i32) {
+        let watcher = self.beside().await;
+        let waits = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity
+                     WHERE $1 = ANY(pg_blocking_pids(pid)))";
+        loop {
+            let waits = watcher.query_one(waits, &[&holder]).await;
+            if waits.expect("an answer").get(0) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn admin(&self) -> Client {
         connect(&self.server).await
     }

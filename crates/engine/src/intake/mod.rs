@@ -1,9 +1,11 @@
 //! Takes emails in: checks them, builds the MIME message once, makes them durable, and only
 //! then says yes. It never talks to a mail server.
 
+mod aside;
 pub(crate) mod field_check;
 mod mime;
 mod postbox;
+mod rejected;
 mod request;
 mod templated;
 
@@ -18,7 +20,9 @@ use posthaste_core::port::{
 use posthaste_core::status::Status;
 use tokio::sync::Notify;
 
+use self::aside::Aside;
 use self::postbox::Postbox;
+use self::rejected::Rejected;
 pub use self::request::{
     AttachmentRequest, CalendarRequest, EmailRequest, FieldError, PolicyRequest,
 };
@@ -87,6 +91,7 @@ pub struct Intake {
     postbox: Option<Postbox>,
     policies: Arc<Policies>,
     templates: Arc<Templates>,
+    aside: Aside,
     metrics: Option<Arc<Metrics>>,
     scheduler: Arc<Notify>,
     source: Source,
@@ -114,6 +119,7 @@ impl Intake {
             postbox,
             policies,
             templates: Arc::new(templates),
+            aside: Aside::new(),
             metrics,
             scheduler,
             source,
@@ -144,13 +150,16 @@ impl Intake {
         let now = self.store.now();
         let mut answers: Vec<Option<Result<Taken, Refused>>> = Vec::with_capacity(requests.len());
         let mut emails = Vec::with_capacity(requests.len());
-        for request in requests {
-            match self.prepare(submitter, request, now).await {
+        for checked in self.check(submitter, requests, now).await {
+            match checked {
                 Ok(email) => {
                     answers.push(None);
                     emails.push(email);
                 }
-                Err(refused) => answers.push(Some(Err(refused))),
+                Err(rejected) => {
+                    let answer = rejected.answer(&submitter.owner, &self.store).await;
+                    answers.push(Some(answer));
+                }
             }
         }
         // A caller that hangs up must not keep the rest from being done.
@@ -167,25 +176,50 @@ impl Intake {
             .collect()
     }
 
-    async fn prepare(
+    /// Checks requests and builds their messages. Templates are rendered aside, all in one go.
+    async fn check(
+        self: &Arc<Self>,
+        submitter: &Submitter,
+        requests: Vec<EmailRequest>,
+        now: Timestamp,
+    ) -> Vec<Result<NewEmail, Rejected>> {
+        let mut wanted = Vec::with_capacity(requests.len());
+        for request in &requests {
+            wanted.push(match &request.template {
+                Some(name) => Some(self.template(name).await),
+                None => None,
+            });
+        }
+        let count = requests.len();
+        let renders = wanted.iter().any(Option::is_some);
+        let (intake, submitter) = (Arc::clone(self), submitter.clone());
+        let check = move || -> Vec<_> {
+            let all = requests.into_iter().zip(wanted);
+            all.map(|(request, template)| intake.prepare(&submitter, request, template, now))
+                .collect()
+        };
+        if !renders {
+            return check();
+        }
+        match self.aside.run(check).await {
+            Ok(checked) => checked,
+            Err(error) => (0..count).map(|_| Err(error.clone().into())).collect(),
+        }
+    }
+
+    fn prepare(
         &self,
         submitter: &Submitter,
         request: EmailRequest,
+        template: Option<StoreResult<Wanted>>,
         now: Timestamp,
-    ) -> Result<NewEmail, Refused> {
-        let template = match &request.template {
-            Some(name) => Some(self.template(name).await?),
-            None => None,
-        };
-        let email = request
-            .check(submitter, &self.policies, template, now)
-            .map_err(Refused::Invalid)?;
-        let size = email.content.len();
-        if size > self.largest_message_bytes {
-            return Err(Refused::TooLarge {
-                size,
-                limit: self.largest_message_bytes,
-            });
+    ) -> Result<NewEmail, Rejected> {
+        let template = template.transpose()?;
+        let email = request.check(submitter, &self.policies, template, now)?;
+        let (size, limit) = (email.content.len(), self.largest_message_bytes);
+        if size > limit {
+            let (key, hash) = (email.message_key, email.payload_hash);
+            return Err(Rejected::too_large(key, hash, size, limit));
         }
         Ok(email)
     }

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use super::Submitter;
 use super::field_check::Findings;
 use super::mime::{self, Attachment, Calendar, Parts};
+use super::rejected::Rejected;
 use super::templated::{Defaults, Wanted};
 use crate::Policies;
 
@@ -125,7 +126,7 @@ impl EmailRequest {
         policies: &Policies,
         template: Option<Wanted>,
         now: Timestamp,
-    ) -> Result<NewEmail, Vec<FieldError>> {
+    ) -> Result<NewEmail, Rejected> {
         let mut findings = Findings::default();
         // Of the request as it was given, before a template fills it in.
         let payload_hash = self.payload_hash();
@@ -167,7 +168,7 @@ impl EmailRequest {
         self.check_metadata(&mut findings);
         let errors = findings.into_errors();
         let (Some(from), true) = (from, errors.is_empty()) else {
-            return Err(errors);
+            return Err(Rejected::invalid(self.message_key, payload_hash, errors));
         };
 
         let max_attempts = match &policy {

@@ -1,9 +1,11 @@
 //! What a template must be like before it is saved.
 
+use minijinja::Environment;
 use posthaste_core::address::Mailbox;
 use posthaste_core::email::PolicyChoice;
 use posthaste_core::template::{LONGEST_NAME, TemplateContent, is_name};
 
+use super::part::Trouble;
 use super::render::{Compiled, HTML, SUBJECT, TEXT};
 use crate::intake::field_check::Findings;
 use crate::{FieldError, Policies};
@@ -30,7 +32,11 @@ pub(super) fn name(name: &str) -> Vec<FieldError> {
 }
 
 /// Checks what a template says.
-pub(super) fn content(content: &TemplateContent, policies: &Policies) -> Vec<FieldError> {
+pub(super) fn content(
+    environment: &Environment<'static>,
+    content: &TemplateContent,
+    policies: &Policies,
+) -> Vec<FieldError> {
     let mut findings = Findings::default();
     findings.check_line("description", &content.description, LONGEST_DESCRIPTION);
     if let Some(from) = &content.from {
@@ -43,8 +49,16 @@ pub(super) fn content(content: &TemplateContent, policies: &Policies) -> Vec<Fie
         let most = LARGEST_SAMPLE_BYTES / 1024;
         findings.note("sample", format!("is larger than {most} KiB"));
     }
-    if let Err(errors) = Compiled::new(content) {
-        findings.extend(errors);
+    match Compiled::new(environment, content) {
+        Err(errors) => findings.extend(errors),
+        // Names of filters and the like are only looked up when they are used.
+        Ok(compiled) => {
+            for (part, trouble) in compiled.troubles(content.sample.iter()) {
+                if let Trouble::Unknown(what) = trouble {
+                    findings.note(part, what);
+                }
+            }
+        }
     }
     findings.into_errors()
 }

@@ -6,14 +6,18 @@
 
 mod cache;
 mod check;
-mod language;
+mod filter;
+mod grammar;
+mod part;
 mod render;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use minijinja::Environment;
 use posthaste_core::port::{
     Actor, SharedStore, StoreError, StoreResult, TemplateSaved, TemplateVersion,
 };
@@ -50,7 +54,7 @@ impl ReadyTemplate {
     /// Renders it, or says all that is missing or wrong.
     pub fn render<'a>(
         &self,
-        values: impl Iterator<Item = (&'a String, &'a Value)>,
+        values: impl Iterator<Item = (&'a String, &'a Value)> + Clone,
     ) -> Result<Rendered, Vec<FieldError>> {
         match &self.compiled {
             Ok(compiled) => compiled.render(values),
@@ -63,6 +67,7 @@ impl ReadyTemplate {
 pub struct Templates {
     store: SharedStore,
     policies: Arc<Policies>,
+    environment: Environment<'static>,
     ready: Cache<ReadyTemplate>,
     /// Every name, under the empty one.
     names: Cache<Vec<String>>,
@@ -75,6 +80,7 @@ impl Templates {
         Self {
             store,
             policies,
+            environment: render::environment(),
             ready: Cache::new(NEW),
             names: Cache::new(NEW),
         }
@@ -90,7 +96,7 @@ impl Templates {
     #[must_use]
     pub fn check(&self, name: &str, content: &TemplateContent) -> Vec<FieldError> {
         let mut errors = check::name(name);
-        errors.extend(check::content(content, &self.policies));
+        errors.extend(check::content(&self.environment, content, &self.policies));
         errors
     }
 
@@ -198,20 +204,20 @@ impl Templates {
         content: &TemplateContent,
         values: &Map<String, Value>,
     ) -> Result<Rendered, Vec<FieldError>> {
-        Compiled::new(content)?.render(values.iter())
+        Compiled::new(&self.environment, content)?.render(values.iter())
     }
 
     /// The variables that a template needs or may need, by their first names, in order. None if
     /// it cannot be read.
     #[must_use]
     pub fn variables(&self, content: &TemplateContent) -> Vec<String> {
-        Compiled::new(content)
+        Compiled::new(&self.environment, content)
             .map(|compiled| compiled.variables())
             .unwrap_or_default()
     }
 
     fn prepare(&self, template: Template) -> ReadyTemplate {
-        let compiled = Compiled::new(&template.content);
+        let compiled = Compiled::new(&self.environment, &template.content);
         ReadyTemplate { template, compiled }
     }
 

@@ -29,7 +29,7 @@ fn render(content: &TemplateContent, values: Value) -> Result<Rendered, Vec<(Str
             .map(|error| (error.field, error.message))
             .collect()
     };
-    Compiled::new(content)
+    Compiled::new(&render::environment(), content)
         .and_then(|compiled| compiled.render(object(values).iter()))
         .map_err(named)
 }
@@ -46,7 +46,7 @@ fn fields(result: Result<impl std::fmt::Debug, Vec<(String, String)>>) -> Vec<St
 }
 
 fn problems(content: &TemplateContent) -> Vec<String> {
-    let errors = check::content(content, &Policies::default());
+    let errors = check::content(&render::environment(), content, &Policies::default());
     let fields = errors.into_iter().map(|error| error.field);
     fields.collect()
 }
@@ -128,24 +128,55 @@ fn a_subject_is_one_line() {
 
 #[test]
 fn what_has_no_end_is_stopped() {
-    let long = "x".repeat(1000);
-    let loops = format!("{{% for a in range(99999) %}}{long}{{% endfor %}}");
-    assert_eq!(fields(text(&loops, json!({}))), ["text"]);
-    let nested = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
-    assert_eq!(fields(text(nested, json!({}))), ["text"]);
-    // Also where it is kept first.
-    let kept =
-        "{% set all %}{% for a in range(9999) %}{{ big }}{% endfor %}{% endset %}{{ all|length }}";
-    let big = "y".repeat(1_000_000);
-    assert_eq!(fields(text(kept, json!({ "big": big }))), ["text"]);
-    let joined = "{{ range(9999)|join(big)|length }}";
-    assert_eq!(fields(text(joined, json!({ "big": big }))), ["text"]);
-    let replaced = "{{ big|replace('y', big)|length }}";
-    assert_eq!(fields(text(replaced, json!({ "big": big }))), ["text"]);
-    let recursive = "{% macro m(n) %}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}";
-    assert_eq!(fields(text(recursive, json!({}))), ["text"]);
-    let deep = format!("{{{{ {}1{} }}}}", "(".repeat(10_000), ")".repeat(10_000));
+    let big = "y".repeat(100_000);
+    let list: Vec<u32> = (0..10_000).collect();
+    for source in [
+        // Steps.
+        "{% for a in list %}{% for b in list %}{% endfor %}{% endfor %}",
+        // What is written.
+        "{% for a in list %}{{ big }}{% endfor %}",
+        "{% for a in list %}{{ big ~ big ~ big }}{% endfor %}",
+        // What filters make.
+        "{{ list|join(big)|length }}",
+        "{{ big|replace('y', big)|length }}",
+        "{{ big|tojson|tojson|tojson|tojson|tojson|tojson|length }}{{ list|join(big) }}",
+    ] {
+        let values = json!({ "big": big, "list": list });
+        assert_eq!(fields(text(source, values)), ["text"], "{source}");
+    }
+    let deep = format!("{{{{ {}1{} }}}}", "(".repeat(200), ")".repeat(200));
     assert_eq!(fields(text(&deep, json!({}))), ["text"]);
+    let huge = "z".repeat(300_000);
+    assert_eq!(
+        fields(text("{{ huge }}", json!({ "huge": huge }))),
+        ["variables"]
+    );
+}
+
+#[test]
+fn what_makes_much_out_of_little_is_not_there() {
+    for source in [
+        "{% for row in items|batch(4000000000, '') %}{% endfor %}",
+        "{{ 'x' * 4000000000 }}",
+        "{% set a = a ~ a %}",
+        "{{ {'a': 1}|tojson(indent=100000000) }}",
+        "{{ range(100000)|list|length }}",
+        "{{ items|sum(start=[]) }}",
+        "{{ items|list|string }}",
+        "{{ 'x'|indent(1000000) }}",
+        "{{ '%1000000s'|format(1) }}",
+    ] {
+        let values = json!({ "items": [1, 2, 3], "a": "a" });
+        assert_eq!(fields(text(source, values)), ["text"], "{source}");
+    }
+}
+
+#[test]
+fn numbers_can_be_multiplied_and_texts_cut() {
+    let source = "{{ price|times(3)|round(2) }} {{ n|times(2) }} {{ 'hello world'|truncate(6) }}";
+    let values = json!({ "price": 1.25, "n": 4 });
+    assert_eq!(text(source, values).unwrap(), "3.75 8 hello…");
+    assert_eq!(fields(text("{{ 'a'|times(3) }}", json!({}))), ["text"]);
 }
 
 #[test]
@@ -176,11 +207,11 @@ fn syntax_errors_name_the_line() {
 fn the_variables_of_all_parts_are_found() {
     let template = content(
         "{{ b.c }}",
-        Some("{% for a in range(3) %}{{ a }}{{ z }}{% endfor %}"),
-        Some("{% set own = 1 %}{{ own }}{{ a }}"),
+        Some("{% for own in list %}{{ own }}{{ z }}{% endfor %}"),
+        Some("{{ a }}"),
     );
-    let compiled = Compiled::new(&template);
-    assert_eq!(compiled.ok().unwrap().variables(), ["a", "b", "z"]);
+    let compiled = Compiled::new(&render::environment(), &template);
+    assert_eq!(compiled.ok().unwrap().variables(), ["a", "b", "list", "z"]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Emails that are made from templates.
 
-use posthaste_core::email::PolicyChoice;
+use std::time::Duration;
+
+use posthaste_core::email::{EmailId, PolicyChoice};
 use posthaste_core::port::{Actor, TemplateSaved};
 use posthaste_core::retry_policy::RetryPolicy;
 use posthaste_core::status::Priority;
@@ -9,7 +11,7 @@ use posthaste_engine::EmailRequest;
 use posthaste_engine::intake::{Refused, Submitter, Taken};
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{World, a_request};
 
 fn actor() -> Actor {
     Actor {
@@ -192,22 +194,107 @@ async fn one_bad_entry_of_a_batch_spoils_no_other() {
     assert_eq!(accepted, [true, false, false, true]);
 }
 
-#[tokio::test]
-async fn the_same_request_is_the_same_email_after_the_template_changed() {
-    let world = World::new();
-    save(&world, order()).await;
-    let request = EmailRequest {
+fn keyed() -> EmailRequest {
+    EmailRequest {
         message_key: Some("order-7".into()),
         ..by("order", for_ann())
-    };
-    world.accept(request.clone()).await;
-    let changed = TemplateContent {
+    }
+}
+
+async fn is_replayed(world: &World, first: EmailId) {
+    let again = take(world, vec![keyed(), by("none", for_ann())]).await;
+    assert!(
+        matches!(&again[0], Ok(Taken::Replayed { id, message_key, .. })
+            if *id == first && message_key == "order-7"),
+        "{again:?}"
+    );
+    assert!(again[1].is_err(), "{again:?}");
+}
+
+#[tokio::test]
+async fn the_same_request_is_the_same_email_whatever_became_of_the_template() {
+    let world = World::new();
+    save(&world, order()).await;
+    let first = world.accept(keyed()).await;
+    let says_something_else = TemplateContent {
         text: Some("Dear {{ name }}".into()),
         ..order()
     };
-    save(&world, changed).await;
-    let again = take(&world, vec![request]).await;
-    assert!(matches!(again[0], Ok(Taken::Replayed { .. })), "{again:?}");
+    let needs_more = TemplateContent {
+        text: Some("{{ something_new }}".into()),
+        ..order()
+    };
+    let has_no_sender = TemplateContent {
+        from: None,
+        ..order()
+    };
+    for changed in [says_something_else, needs_more, has_no_sender] {
+        save(&world, changed).await;
+        is_replayed(&world, first).await;
+    }
+    let deleted = world.intake.templates().delete("order", &actor()).await;
+    assert!(deleted.unwrap());
+    is_replayed(&world, first).await;
+}
+
+#[tokio::test]
+async fn another_request_under_the_key_conflicts_also_where_its_template_is_gone() {
+    let world = World::new();
+    save(&world, order()).await;
+    let first = world.accept(keyed()).await;
+    let other = EmailRequest {
+        variables: [("number".to_owned(), json!(8))].into(),
+        ..keyed()
+    };
+    let submitter = |owner: &str| Submitter {
+        owner: owner.into(),
+        from_addresses: Vec::new(),
+    };
+    let answer = world.intake.take(&submitter("default"), vec![other]).await;
+    assert!(
+        matches!(answer[0], Err(Refused::KeyConflict(id)) if id == first),
+        "{answer:?}"
+    );
+    let deleted = world.intake.templates().delete("order", &actor()).await;
+    assert!(deleted.unwrap());
+    let requests = vec![
+        keyed(),
+        EmailRequest {
+            message_key: Some("order-8".into()),
+            ..keyed()
+        },
+        EmailRequest {
+            message_key: Some("order-7\0".into()),
+            ..keyed()
+        },
+    ];
+    let elsewhere = world.intake.take(&submitter("shop"), requests).await;
+    for answer in elsewhere {
+        assert!(matches!(answer, Err(Refused::Invalid(_))), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_request_is_the_same_email_when_its_time_is_over() {
+    let world = World::new();
+    let now = world.store.now();
+    let request = EmailRequest {
+        message_key: Some("reminder".into()),
+        expires_at: Some((now + Duration::from_secs(300)).to_string()),
+        ..a_request()
+    };
+    let first = world.accept(request.clone()).await;
+    world.clock.advance(Duration::from_secs(600));
+    let late = EmailRequest {
+        message_key: Some("other".into()),
+        ..request.clone()
+    };
+    let answers = take(&world, vec![request, late]).await;
+    assert!(
+        matches!(answers[0], Ok(Taken::Replayed { id, .. }) if id == first),
+        "{answers:?}"
+    );
+    assert_eq!(answers[1], Err(vec!["expires_at: is in the past".into()]));
 }
 
 #[tokio::test]
@@ -249,5 +336,27 @@ async fn another_instances_save_acts_soon() {
             break;
         }
         tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn zz_attack() {
+    let world = World::new();
+    let list: Vec<u32> = (0..20_000).map(|n| n % 10).collect();
+    let values = json!({ "list": list, "n": 90_000_000, "big": "y".repeat(100_000) });
+    for text in [
+        "{{ [{'a':{}}, 'x' * n]|length }}",
+        "{{ [{'a':{}}, 'x' * n, 'x' * n, 'x' * n]|length }}",
+        "{% for x in list %}{% if list|max == 11 %}{% endif %}{% endfor %}",
+        "{% for x in list %}{% if 11 in list %}{% endif %}{% endfor %}",
+        "{% for x in list %}{% if 'z' in big %}{% endif %}{% endfor %}",
+    ] {
+        let content = TemplateContent { subject: "s".into(), text: Some(text.into()), ..TemplateContent::default() };
+        let begun = std::time::Instant::now();
+        let r = world.intake.templates().render(&content, values.as_object().unwrap());
+        let r = r.map(|r| r.text.map(|t| t.len()));
+        let peak = std::fs::read_to_string("/proc/self/status").unwrap();
+        let peak = peak.lines().find(|l| l.starts_with("VmHWM")).unwrap().to_owned();
+        eprintln!("{text} => {r:?} {:?} {peak}", begun.elapsed());
     }
 }

@@ -18,7 +18,7 @@ use crate::route::audit_page;
 
 const HERE: &str = "/admin/audit";
 /// What can be done, for the list to choose from.
-const ACTIONS: [&str; 26] = [
+const ACTIONS: [&str; 27] = [
     "retry",
     "cancel",
     "discard",
@@ -32,6 +32,7 @@ const ACTIONS: [&str; 26] = [
     "operation_pause",
     "operation_resume",
     "operation_cancel",
+    "operation_done",
     "retry_message",
     "discard_message",
     "save_template",

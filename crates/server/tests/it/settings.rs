@@ -3,8 +3,8 @@
 use posthaste_core::admin::Role;
 use serde_json::json;
 
-use crate::browser::{Browser, PASSWORD, an_admin};
-use crate::fixture::{Server, with_key};
+use crate::browser::{Browser, PASSWORD, an_admin, form};
+use crate::fixture::{Server, local, with_key};
 
 const HERE: &str = "/admin/settings";
 

@@ -220,6 +220,44 @@ async fn an_email_is_made_from_a_template() {
 }
 
 #[tokio::test]
+async fn the_same_request_gets_the_same_answer_after_its_template_changed_or_went() {
+    let server = Server::start();
+    server.save("order", &order()).await;
+    let with = |key: &str, number: u32| {
+        json!({
+            "message_key": key, "to": "ann@example.net", "template": "order",
+            "variables": {"number": number, "name": "Ann"},
+        })
+    };
+    let request = with("order-8", 8);
+    let first = server.post("/v1/emails", &request).await;
+    assert_eq!(first.status, 202, "{}", first.text());
+    let id = first.json()["id"].clone();
+
+    let answers_are_as_before = async || {
+        let again = server.post("/v1/emails", &request).await;
+        assert_eq!(again.status, 200, "{}", again.text());
+        assert_eq!(again.json()["id"], id);
+        let other = server.post("/v1/emails", &with("order-8", 9)).await;
+        assert_eq!(other.is_problem(422).fields(), ["message_key"]);
+        let new = server.post("/v1/emails", &with("order-9", 8)).await;
+        assert_ne!(new.is_problem(422).fields(), ["message_key"]);
+        let batch = json!({ "emails": [with("order-9", 8), request, with("order-8", 9)] });
+        let batch = server.post("/v1/emails/batch", &batch).await.json();
+        assert!(batch["data"][0]["error"].is_object(), "{batch}");
+        assert_eq!(batch["data"][1]["id"], id, "{batch}");
+        assert!(batch["data"][2]["error"].is_object(), "{batch}");
+    };
+    let mut changed = order();
+    changed["text"] = "{{ something_new }}".into();
+    assert_eq!(server.save("order", &changed).await.status, 200);
+    answers_are_as_before().await;
+    let delete = local("DELETE", "/v1/templates/order").body(Body::empty());
+    assert_eq!(server.send(delete.unwrap()).await.status, 204);
+    answers_are_as_before().await;
+}
+
+#[tokio::test]
 async fn a_preview_shows_what_a_template_comes_to() {
     let server = Server::start();
     server.save("order", &order()).await;

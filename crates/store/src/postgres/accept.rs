@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::books::Books;
 use super::error::{Trouble, corrupt};
+use super::list::has_nul;
 use super::pool::Values;
 use super::state_row::{get, named};
 use super::writer::Wants;
@@ -39,6 +40,25 @@ impl PostgresStore {
             .into_iter()
             .map(|answer| answer.and_then(|accepted| accepted.ok_or_else(lost)))
             .collect())
+    }
+
+    pub(super) async fn accepted_earlier(
+        &self,
+        owner: &str,
+        message_key: &str,
+        payload_hash: [u8; 32],
+    ) -> StoreResult<Option<Accepted>> {
+        if has_nul(owner) || has_nul(message_key) {
+            return Ok(None);
+        }
+        // A caller waits for it who hands an email in, so it does not wait behind people's queries.
+        let rows = self
+            .pool
+            .query(EXISTING, &[&[message_key].as_slice(), &[owner].as_slice()])
+            .await?;
+        let row = rows.first();
+        row.map(|row| Ok(Earlier::of(row)?.answer(&payload_hash)))
+            .transpose()
     }
 }
 
@@ -224,12 +244,8 @@ impl<'a> Insert<'a> {
         let existing = existing(client, &replayed).await?;
         for (email, _) in replayed {
             let key = (email.message_key.clone(), email.owner.clone());
-            if let Some((id, hash, status)) = existing.get(&key) {
-                let accepted = if *hash == email.payload_hash {
-                    Accepted::Replayed(*id, *status)
-                } else {
-                    Accepted::KeyConflict(*id)
-                };
+            if let Some(earlier) = existing.get(&key) {
+                let accepted = earlier.answer(&email.payload_hash);
                 books.accepted.insert(email.id, accepted);
             }
         }
@@ -237,18 +253,42 @@ impl<'a> Insert<'a> {
     }
 }
 
-/// Emails by key and owner: id, payload hash and status.
-type Existing = HashMap<(String, String), (EmailId, Vec<u8>, Status)>;
+/// An email that was accepted before under the same key.
+struct Earlier {
+    id: EmailId,
+    payload_hash: Vec<u8>,
+    status: Status,
+}
+
+impl Earlier {
+    fn of(row: &Row) -> StoreResult<Self> {
+        Ok(Self {
+            id: EmailId(get(row, 2)?),
+            payload_hash: get(row, 3)?,
+            status: named(row, 4)?,
+        })
+    }
+
+    /// The same again, or something else.
+    fn answer(&self, payload_hash: &[u8; 32]) -> Accepted {
+        if self.payload_hash == payload_hash {
+            Accepted::Replayed(self.id, self.status)
+        } else {
+            Accepted::KeyConflict(self.id)
+        }
+    }
+}
+
+/// Emails by key and owner.
+type Existing = HashMap<(String, String), Earlier>;
 
 async fn existing(client: &ClientWrapper, replayed: &[&NewEntry]) -> Result<Existing, Trouble> {
     let keys: Vec<&str> = replayed.iter().map(|(e, _)| &*e.message_key).collect();
     let owners: Vec<&str> = replayed.iter().map(|(e, _)| &*e.owner).collect();
     let statement = client.prepare_cached(EXISTING).await?;
     let rows = client.query(&statement, &[&keys, &owners]).await?;
-    let read = |row: &Row| -> StoreResult<_> {
-        let value = (EmailId(get(row, 2)?), get(row, 3)?, named(row, 4)?);
-        Ok(((get(row, 0)?, get(row, 1)?), value))
-    };
+    let read =
+        |row: &Row| -> StoreResult<_> { Ok(((get(row, 0)?, get(row, 1)?), Earlier::of(row)?)) };
     Ok(rows.iter().map(read).collect::<StoreResult<_>>()?)
 }
 

@@ -21,8 +21,8 @@ use super::{PostgresStore, recipient_row};
 use crate::dead_group;
 
 /// A walk looks at so many emails at first, and at so many at once in the end.
-const FIRST_STEP: usize = 500;
-const LONGEST_STEP: usize = 64_000;
+const FIRST_STEP: usize = 250;
+const LONGEST_STEP: usize = 8_000;
 
 /// A value to be bound.
 pub(super) type Value = Box<dyn ToSql + Sync + Send>;
@@ -73,10 +73,13 @@ impl PostgresStore {
             return Ok(Vec::new());
         }
         let common = self.common_in(filter).await?;
-        let rows = if common.is_any() {
-            self.walk(filter, common).await?
-        } else {
-            self.rows_of(filter, common).await?
+        let walked = match common.is_any() {
+            true => self.walk(filter, common).await?,
+            false => None,
+        };
+        let rows = match walked {
+            Some(rows) => rows,
+            None => self.rows_of(filter, Common::default()).await?,
         };
         records_of(&self.desk, &rows).await
     }
@@ -87,8 +90,8 @@ impl PostgresStore {
     }
 
     /// Looks at emails from the newest on, some at first and then more and more, until enough of
-    /// them fit.
-    async fn walk(&self, filter: &EmailFilter, common: Common) -> StoreResult<Vec<Row>> {
+    /// them fit. `None`: the newest do not.
+    async fn walk(&self, filter: &EmailFilter, common: Common) -> StoreResult<Option<Vec<Row>>> {
         let mut found = Vec::new();
         let mut in_state = EmailFilter {
             statuses: filter.statuses.clone(),
@@ -101,7 +104,7 @@ impl PostgresStore {
         loop {
             let ids = self.ids_of(&in_state).await?;
             let Some(last) = ids.last().copied() else {
-                return Ok(found);
+                return Ok(Some(found));
             };
             let is_all = ids.len() < in_state.limit;
             let among = EmailFilter {
@@ -111,10 +114,13 @@ impl PostgresStore {
             };
             found.extend(self.rows_of(&among, common).await?);
             if is_all || found.len() >= filter.limit {
-                return Ok(found);
+                return Ok(Some(found));
             }
             in_state.after = Some(last);
-            in_state.limit = (in_state.limit * 2).min(LONGEST_STEP);
+            in_state.limit *= 2;
+            if in_state.limit > LONGEST_STEP {
+                return Ok(None);
+            }
         }
     }
 

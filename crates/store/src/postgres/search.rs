@@ -2,7 +2,7 @@
 //!
 //! What few emails have is looked up in its index, and the newest of them are shown. What very
 //! many have must not be gathered only to be sorted: there, emails are walked from the newest, and
-//! enough are found soon.
+//! mostly enough are found soon; if not, it is gathered after all.
 
 use posthaste_core::email::EmailId;
 use posthaste_core::port::{EmailFilter, StoreResult};
@@ -14,7 +14,7 @@ use super::state_row::get;
 /// The index of subjects knows this many characters of each.
 const SUBJECT_INDEXED: usize = 200;
 /// More than so many emails are very many.
-const MANY: u32 = 5_000;
+const MANY: u32 = 500;
 
 /// Which parts of a filter very many emails fulfil.
 #[derive(Debug, Clone, Copy, Default)]

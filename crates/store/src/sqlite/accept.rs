@@ -3,7 +3,7 @@
 use posthaste_core::email::NewEmail;
 use posthaste_core::lifecycle::State;
 use posthaste_core::port::{Accepted, StoreResult};
-use rusqlite::params;
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::state_row::{self, named};
 use super::writer::Flush;
@@ -23,6 +23,21 @@ impl SqliteStore {
                     .iter()
                     .map(|email| flush.isolated(|flush| accept(flush, email, ticketed)))
                     .collect())
+            })
+            .await
+    }
+
+    pub(super) async fn accepted_earlier(
+        &self,
+        owner: &str,
+        message_key: &str,
+        payload_hash: [u8; 32],
+    ) -> StoreResult<Option<Accepted>> {
+        let (owner, message_key) = (owner.to_owned(), message_key.to_owned());
+        // A caller waits for it who hands an email in, so it does not wait behind people's queries.
+        self.readers
+            .run(move |connection| {
+                existing(connection, &owner, &message_key, &payload_hash).optional()
             })
             .await
     }
@@ -70,7 +85,7 @@ fn accept(flush: &mut Flush<'_>, email: &NewEmail, ticketed: bool) -> rusqlite::
             &email.content[..],
         ])?;
     if inserted == 0 {
-        return existing(flush, email);
+        return existing(flush, &email.owner, &email.message_key, &email.payload_hash);
     }
     let due = send_at.unwrap_or(now);
     let mut state = State::accepted(due, email.max_attempts);
@@ -81,16 +96,21 @@ fn accept(flush: &mut Flush<'_>, email: &NewEmail, ticketed: bool) -> rusqlite::
     Ok(Accepted::Created)
 }
 
-fn existing(flush: &Flush<'_>, email: &NewEmail) -> rusqlite::Result<Accepted> {
-    flush
+fn existing(
+    connection: &Connection,
+    owner: &str,
+    message_key: &str,
+    payload_hash: &[u8; 32],
+) -> rusqlite::Result<Accepted> {
+    connection
         .prepare_cached(
             "SELECT e.id, e.payload_hash, l.status FROM email e JOIN email_log l ON l.id = e.id
              WHERE e.owner = ?1 AND e.message_key = ?2",
         )?
-        .query_row((&email.owner, &email.message_key), |row| {
+        .query_row((owner, message_key), |row| {
             let id = posthaste_core::email::EmailId(row.get(0)?);
             let hash: [u8; 32] = row.get(1)?;
-            Ok(if hash == email.payload_hash {
+            Ok(if hash == *payload_hash {
                 Accepted::Replayed(id, named(row, 2)?)
             } else {
                 Accepted::KeyConflict(id)

@@ -102,6 +102,32 @@ pub async fn keys_belong_to_their_owners(fixture: &impl StoreFixture) {
     assert_eq!(again, Accepted::Replayed(billing, Status::Pending));
 }
 
+pub async fn what_was_accepted_before_is_known_by_its_key(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let (same, other) = (
+        an_email("a").build(),
+        an_email("a").payload("other").build(),
+    );
+    let before = |owner: &'static str, key: &'static str, hash| {
+        let store = scene.store.clone();
+        async move { store.accepted_before(owner, key, hash).await.expect("read") }
+    };
+    let hash = same.payload_hash;
+    let owner = "billing";
+    assert_eq!(before(owner, "a", hash).await, None);
+    let id = scene.accept(an_email("a").owner(owner)).await;
+    let replayed = Some(Accepted::Replayed(id, Status::Pending));
+    assert_eq!(before(owner, "a", hash).await, replayed);
+    let conflict = Some(Accepted::KeyConflict(id));
+    assert_eq!(before(owner, "a", other.payload_hash).await, conflict);
+    for (owner, key) in [("shop", "a"), (owner, "b"), (owner, "a\0"), ("\0", "a")] {
+        assert_eq!(before(owner, key, hash).await, None, "{owner:?} {key:?}");
+    }
+    scene.attempt(id, sent()).await;
+    let replayed = Some(Accepted::Replayed(id, Status::Sent));
+    assert_eq!(before(owner, "a", hash).await, replayed);
+}
+
 pub async fn one_bad_entry_of_a_batch_spoils_no_other(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     let taken = scene.accept(an_email("taken")).await;

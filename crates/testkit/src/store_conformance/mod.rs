@@ -30,6 +30,7 @@ pub mod message_random_run;
 mod message_scene;
 pub mod notice;
 pub mod operation;
+pub mod operation_filter;
 pub mod prune;
 pub mod random_run;
 pub mod recipient;
@@ -133,6 +134,7 @@ macro_rules! store_conformance {
                 the_same_key_and_content_replay_the_first_answer,
                 the_same_key_with_other_content_conflicts,
                 keys_belong_to_their_owners,
+                what_was_accepted_before_is_known_by_its_key,
                 one_bad_entry_of_a_batch_spoils_no_other,
                 an_empty_batch_is_accepted_as_such,
                 thirty_two_tasks_with_one_key_create_one_email,
@@ -267,10 +269,12 @@ macro_rules! store_conformance {
                 dead_letters_are_grouped_by_fingerprint,
                 dead_letters_without_an_error_go_by_their_reason,
             }
+            operation_filter {
+                filters_choose_the_same_for_counting_and_for_acting,
+            }
             operation {
                 an_operation_treats_what_was_dead_when_it_was_made,
                 dead_letters_are_discarded_by_the_many,
-                filters_choose_the_same_for_counting_and_for_acting,
                 what_dies_again_is_not_retried_again,
                 what_is_not_dead_any_more_is_skipped,
                 a_pace_is_kept_and_not_caught_up_with,

@@ -12,10 +12,10 @@ use posthaste_core::status::{DeadReason, Status};
 
 use super::scene::{ALL, HALF, HOUR, Scene, operator, together};
 use super::{StoreFixture, same_ids};
-use crate::{an_email, dead, dead_of, sent};
+use crate::{an_email, dead, sent};
 
 /// An operation that is about to be made.
-fn new(action: BulkAction, filter: DeadFilter, rate: Option<u32>) -> NewOperation {
+pub(super) fn new(action: BulkAction, filter: DeadFilter, rate: Option<u32>) -> NewOperation {
     NewOperation {
         id: OperationId::generate(),
         action,
@@ -31,7 +31,7 @@ fn retry_all() -> NewOperation {
 
 impl<F: StoreFixture> Scene<'_, F> {
     /// New emails that died at once.
-    async fn died(&self, count: usize) -> Vec<EmailId> {
+    pub(super) async fn died(&self, count: usize) -> Vec<EmailId> {
         let mut ids = Vec::new();
         for n in 0..count {
             let email = an_email(&format!("dead {n}"));
@@ -40,29 +40,33 @@ impl<F: StoreFixture> Scene<'_, F> {
         ids
     }
 
-    async fn make(&self, new: NewOperation) -> Operation {
+    pub(super) async fn make(&self, new: NewOperation) -> Operation {
         let made = self.store.create_operation(new, &operator()).await;
         made.expect("create")
     }
 
     /// How many emails a step treated or skipped; `None` if none was due.
-    async fn step(&self, most: usize) -> Option<usize> {
+    pub(super) async fn step(&self, most: usize) -> Option<usize> {
         let step = self.store.advance_operation(most).await.expect("advance");
         step.map(|step| step.treated)
     }
 
-    async fn operation(&self, id: OperationId) -> Operation {
+    pub(super) async fn operation(&self, id: OperationId) -> Operation {
         let found = self.store.operation(id, None).await.expect("operation");
         found.expect("an operation that is there")
     }
 
-    async fn change(&self, id: OperationId, change: OperationChange) -> OperationChanged {
+    pub(super) async fn change(
+        &self,
+        id: OperationId,
+        change: OperationChange,
+    ) -> OperationChanged {
         let changed = self.store.change_operation(id, change, &operator()).await;
         changed.expect("change")
     }
 
     /// How many of these emails are in this state.
-    async fn count(&self, ids: &[EmailId], status: Status) -> usize {
+    pub(super) async fn count(&self, ids: &[EmailId], status: Status) -> usize {
         let mut count = 0;
         for id in ids {
             count += usize::from(self.status(*id).await == status);
@@ -128,117 +132,6 @@ pub async fn dead_letters_are_discarded_by_the_many(fixture: &impl StoreFixture)
     assert_eq!(scene.status(ids[3]).await, Status::Dead);
     scene.act(ids[0], Action::Restore).await;
     assert_eq!(scene.status(ids[0]).await, Status::Dead);
-}
-
-pub async fn filters_choose_the_same_for_counting_and_for_acting(fixture: &impl StoreFixture) {
-    let scene = Scene::new(fixture);
-    let full = dead_of(DeadReason::HardBounce, "552 5.2.2 Mailbox full");
-    let blocked = dead_of(DeadReason::PolicyBlocked, "550 5.7.1 Blocked");
-    let email = |key: &str| an_email(key).to(["ann@example.org"]);
-    let a = scene
-        .ended(email("a").template("welcome"), full.clone())
-        .await;
-    let b = scene
-        .ended(email("b").subject("Your invoice"), blocked)
-        .await;
-    let expired = scene
-        .accept_unticketed(an_email("c").owner("shop").expires_at(scene.now() + HALF))
-        .await;
-    scene.advance(HOUR).await;
-    scene.claim(ALL).await;
-    let since = scene.now();
-    let d = scene.ended(an_email("d"), full.clone()).await;
-    scene.ended(an_email("e"), sent()).await;
-    let only = DeadFilter::default;
-    let cases = [
-        (only(), vec![a, b, expired, d]),
-        (
-            DeadFilter {
-                fingerprint: full.fingerprint,
-                ..only()
-            },
-            vec![a, d],
-        ),
-        (
-            DeadFilter {
-                fingerprint: Some("Expired".into()),
-                ..only()
-            },
-            vec![expired],
-        ),
-        (
-            DeadFilter {
-                fingerprint: Some("nothing".into()),
-                ..only()
-            },
-            vec![],
-        ),
-        (
-            DeadFilter {
-                template: Some("welcome".into()),
-                ..only()
-            },
-            vec![a],
-        ),
-        (
-            DeadFilter {
-                to: Some("Ann@example.org".into()),
-                ..only()
-            },
-            vec![a, b],
-        ),
-        (
-            DeadFilter {
-                q: Some("your inv".into()),
-                ..only()
-            },
-            vec![b],
-        ),
-        (
-            DeadFilter {
-                q: Some(b.to_string()),
-                ..only()
-            },
-            vec![b],
-        ),
-        (
-            DeadFilter {
-                since: Some(since),
-                ..only()
-            },
-            vec![d],
-        ),
-        (
-            DeadFilter {
-                ids: vec![a, d, EmailId::generate()],
-                ..only()
-            },
-            vec![a, d],
-        ),
-        (
-            DeadFilter {
-                q: Some("a\0b".into()),
-                ..only()
-            },
-            vec![],
-        ),
-    ];
-    for (filter, expected) in cases {
-        let count = scene.store.count_dead(&filter, None).await.expect("count");
-        assert_eq!(count, expected.len() as u64, "{filter:?}");
-        same_ids(scene.list(filter.emails(None)).await, expected.clone());
-        let made = scene.make(new(BulkAction::Discard, filter, None)).await;
-        assert_eq!(made.total, count);
-        assert_eq!(made.status.is_over(), expected.is_empty());
-        while scene.step(ALL).await.is_some() {}
-        assert_eq!(
-            scene.count(&expected, Status::Discarded).await,
-            expected.len()
-        );
-        for id in expected {
-            scene.act(id, Action::Restore).await;
-        }
-    }
 }
 
 pub async fn what_dies_again_is_not_retried_again(fixture: &impl StoreFixture) {

@@ -32,6 +32,15 @@ pub trait EmailStore: Send + Sync {
         ticketed: bool,
     ) -> StoreResult<Vec<StoreResult<Accepted>>>;
 
+    /// What accepting an email of this key and payload would answer if it was accepted before:
+    /// replayed or a conflict. `None` if it was not.
+    async fn accepted_before(
+        &self,
+        owner: &str,
+        message_key: &str,
+        payload_hash: [u8; 32],
+    ) -> StoreResult<Option<Accepted>>;
+
     /// Begins attempts: `sending`, with a lease and a new token.
     async fn begin(
         &self,
