@@ -94,6 +94,14 @@ impl Body {
         if code.contains('*') {
             return Err("`*` is not there; write price|times(quantity)".to_owned());
         }
+        // To the engine an expression goes on while a bracket is open: what we took for its end
+        // may not be.
+        if code.contains(['{', '}']) {
+            return Err("`{` cannot stand in an expression; give objects as variables".to_owned());
+        }
+        if !is_balanced(code) {
+            return Err("a bracket is not closed".to_owned());
+        }
         if depth(code) > DEEPEST {
             return Err(format!(
                 "brackets may stand in each other at most {DEEPEST} deep"
@@ -108,7 +116,7 @@ impl Body {
             let known = TAGS.join(", ");
             return Err(format!("`{tag}` is no tag of templates; they are {known}"));
         }
-        let builds = code.contains(['~', '+', '[', '{']) || words.any(|word| word == "recursive");
+        let builds = code.contains(['~', '+', '[']) || words.any(|word| word == "recursive");
         if tag == "for" && builds {
             return Err(
                 "a loop goes over a variable as it is; it cannot be put together".to_owned(),
@@ -118,12 +126,17 @@ impl Body {
     }
 }
 
+fn is_balanced(code: &str) -> bool {
+    let count = |one: char| code.matches(one).count();
+    count('(') == count(')') && count('[') == count(']')
+}
+
 fn depth(code: &str) -> usize {
     let (mut now, mut most) = (0_usize, 0);
     for c in code.chars() {
         match c {
-            '(' | '[' | '{' => now += 1,
-            ')' | ']' | '}' => now = now.saturating_sub(1),
+            '(' | '[' => now += 1,
+            ')' | ']' => now = now.saturating_sub(1),
             _ => {}
         }
         most = most.max(now);
@@ -163,6 +176,10 @@ mod tests {
             "{% raw %}",
             "{{ 'x' * 1000000000 }}",
             "{{ '\\'}}' * 9 }}",
+            "{{ [{'a':{}}, 'x' * n]|length }}",
+            "{{ {'a':{}}|length ~ ('x' * n) }}",
+            "{{ (a }} 'x' * n ) }}",
+            "{% if a[ %} * ] %}",
             "{{ ((((a)))) }}",
             "{% for x in [a ~ a] %}",
             "{% for x in a + a %}",

@@ -23,6 +23,7 @@ use posthaste_core::port::{
 };
 use posthaste_core::template::{Template, TemplateContent, is_name};
 use serde_json::{Map, Value};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::cache::{Cache, Known};
 use self::check::LONGEST_SUBJECT;
@@ -96,7 +97,9 @@ impl Templates {
     #[must_use]
     pub fn check(&self, name: &str, content: &TemplateContent) -> Vec<FieldError> {
         let mut errors = check::name(name);
-        errors.extend(check::content(&self.environment, content, &self.policies));
+        errors.extend(beside_others(|| {
+            check::content(&self.environment, content, &self.policies)
+        }));
         errors
     }
 
@@ -204,7 +207,7 @@ impl Templates {
         content: &TemplateContent,
         values: &Map<String, Value>,
     ) -> Result<Rendered, Vec<FieldError>> {
-        Compiled::new(&self.environment, content)?.render(values.iter())
+        beside_others(|| Compiled::new(&self.environment, content)?.render(values.iter()))
     }
 
     /// The variables that a template needs or may need, by their first names, in order. None if
@@ -225,5 +228,13 @@ impl Templates {
     async fn forget(&self, name: &str) {
         let _turn = self.ready.turn().await;
         self.ready.forget(name);
+    }
+}
+
+/// Does work that may take a while without holding up whatever else its thread would serve.
+fn beside_others<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }

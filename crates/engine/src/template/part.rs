@@ -12,7 +12,7 @@ use super::{filter, grammar};
 
 /// What rendering one part may cost, in steps: enough for tables of thousands of rows, and over in a
 /// moment.
-const FUEL: u64 = 100_000;
+const FUEL: u64 = 50_000;
 /// The most that one part may come to.
 pub(super) const LARGEST_OUTPUT_BYTES: usize = 5 * 1024 * 1024;
 

@@ -18,7 +18,7 @@ pub(super) const HTML: &str = "html";
 /// The same of the text body.
 pub(super) const TEXT: &str = "text";
 /// How much all variables may have together: what is made of them is bounded by this.
-const LARGEST_VARIABLES_BYTES: usize = 256 * 1024;
+const LARGEST_VARIABLES_BYTES: usize = 512 * 1024;
 /// How many missing variables are named at once.
 const MOST_MISSING: usize = 20;
 

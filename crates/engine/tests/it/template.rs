@@ -338,25 +338,3 @@ async fn another_instances_save_acts_soon() {
         tokio::task::yield_now().await;
     }
 }
-
-#[tokio::test]
-async fn zz_attack() {
-    let world = World::new();
-    let list: Vec<u32> = (0..20_000).map(|n| n % 10).collect();
-    let values = json!({ "list": list, "n": 90_000_000, "big": "y".repeat(100_000) });
-    for text in [
-        "{{ [{'a':{}}, 'x' * n]|length }}",
-        "{{ [{'a':{}}, 'x' * n, 'x' * n, 'x' * n]|length }}",
-        "{% for x in list %}{% if list|max == 11 %}{% endif %}{% endfor %}",
-        "{% for x in list %}{% if 11 in list %}{% endif %}{% endfor %}",
-        "{% for x in list %}{% if 'z' in big %}{% endif %}{% endfor %}",
-    ] {
-        let content = TemplateContent { subject: "s".into(), text: Some(text.into()), ..TemplateContent::default() };
-        let begun = std::time::Instant::now();
-        let r = world.intake.templates().render(&content, values.as_object().unwrap());
-        let r = r.map(|r| r.text.map(|t| t.len()));
-        let peak = std::fs::read_to_string("/proc/self/status").unwrap();
-        let peak = peak.lines().find(|l| l.starts_with("VmHWM")).unwrap().to_owned();
-        eprintln!("{text} => {r:?} {:?} {peak}", begun.elapsed());
-    }
-}
