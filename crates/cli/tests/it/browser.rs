@@ -153,9 +153,14 @@ impl Browser {
         self.client.find_all(Locator::Css(css)).await.unwrap().len()
     }
 
-    /// The text of an element.
+    /// The text of an element. One that a live page replaces while it is looked at is looked for
+    /// again.
     pub(crate) async fn text(&self, css: &str) -> String {
-        self.find(css).await.text().await.unwrap()
+        loop {
+            if let Ok(text) = self.find(css).await.text().await {
+                return text;
+            }
+        }
     }
 
     /// Waits until the text of an element is as wanted, without loading the page again.

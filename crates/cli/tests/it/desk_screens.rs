@@ -5,7 +5,7 @@ use posthaste_sink::Sink;
 use posthaste_testkit::process::Posthaste;
 use serde_json::{Value, json};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Store};
 use crate::browser::{Browser, PHONE, WIDE};
 use crate::support::{a_sink, get, post, run, submit, until};
 
@@ -76,6 +76,44 @@ async fn a_busy_day(server: &Posthaste) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Counters of a day that went before, so that pictures show a chart as people know it. There are no
+/// emails to them.
+fn a_day_before(backend: &Backend) {
+    let Store::Sqlite(folder) = &backend.store else {
+        panic!("the pictures are taken on SQLite");
+    };
+    let mut file = Backend::file(folder);
+    let minute = jiff::Timestamp::now().as_second() / 60;
+    let counted = file.transaction().unwrap();
+    for step in 1..48_i64 {
+        // More by day than by night, and an hour in which something was wrong.
+        let sent = 40 + 35 * (24 - (step - 24).abs()) / 8 + step * 7 % 13;
+        let failed = if (17..20).contains(&step) {
+            sent / 3
+        } else {
+            step % 3
+        };
+        let dead = i64::from((17..19).contains(&step)) * 6;
+        for (from, to, n) in [
+            ("", "pending", sent + dead),
+            ("pending", "sending", sent + dead),
+            ("sending", "failed", failed),
+            ("failed", "retry_queued", failed),
+            ("retry_queued", "sending", failed),
+            ("sending", "sent", sent),
+            ("sending", "dead", dead),
+            ("dead", "discarded", dead),
+        ] {
+            let sql =
+                "INSERT INTO stat (minute, from_status, to_status, n) VALUES (?1, ?2, ?3, ?4)";
+            counted
+                .execute(sql, (minute - step * 30, from, to, n))
+                .unwrap();
+        }
+    }
+    counted.commit().unwrap();
+}
+
 async fn screens(server: &Posthaste) -> Vec<(String, String)> {
     let emails = a_busy_day(server).await;
     let filter = json!({"action": "retry", "filter": {"q": "The November"}, "rate_per_second": 1});
@@ -121,7 +159,8 @@ async fn set_up() -> (Backend, Sink, Posthaste) {
 
 #[tokio::test]
 async fn every_screen_has_a_name_and_fits_a_desk_and_a_phone_in_light_and_dark() {
-    let (_backend, _sink, server) = set_up().await;
+    let (backend, _sink, server) = set_up().await;
+    a_day_before(&backend);
     let screens = screens(&server).await;
     let browser = Browser::start().await;
     for scheme in ["light", "dark"] {

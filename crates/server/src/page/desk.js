@@ -64,15 +64,13 @@
 
   function watch() {
     const source = new EventSource("/admin/live");
-    let lost = false;
+    // From here on we hear of changes. What changed since the page was drawn we have not heard of.
     source.addEventListener("hello", () => {
       document.documentElement.dataset.stream = "open";
-      if (lost) refresh();
-      lost = false;
+      refresh();
     });
     source.addEventListener("change", refresh);
     source.addEventListener("error", () => {
-      lost = true;
       document.documentElement.dataset.stream = "lost";
     });
     addEventListener("pagehide", () => source.close());
