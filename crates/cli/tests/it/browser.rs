@@ -134,6 +134,18 @@ impl Browser {
         self.client.execute(script, Vec::new()).await.unwrap()
     }
 
+    /// Waits until a script in the page answers yes.
+    pub(crate) async fn until_true(&self, script: &str) {
+        let give_up = tokio::time::Instant::now() + DEADLINE;
+        // A page that is being left answers nothing.
+        while self.client.execute(script, Vec::new()).await.ok() != Some(Value::Bool(true)) {
+            if tokio::time::Instant::now() >= give_up {
+                self.fail(&format!("it is not so: {script}")).await;
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
     /// The first element that fits, once there is one.
     pub(crate) async fn find(&self, css: &str) -> Element {
         let give_up = tokio::time::Instant::now() + DEADLINE;

@@ -137,11 +137,11 @@ async fn the_preview_runs_no_script_and_loads_nothing() {
     browser.fill("#html", &html).await;
     browser.until_shows("[data-part=preview]", "Trap").await;
     let there = "return document.querySelector('#preview-html').srcdoc.includes('End')";
-    assert_eq!(browser.script(there).await, true);
+    browser.until_true(there).await;
     // As the server renders it, too.
     browser.press("#editor", "Preview").await;
     browser.find("form[data-ready]").await;
-    assert_eq!(browser.script(there).await, true);
+    browser.until_true(there).await;
     browser.picture("safety-template-preview").await;
     let title = browser.script("return document.title").await;
     assert_eq!(title, "New template · Posthaste");
