@@ -197,6 +197,7 @@ pub(crate) async fn engine_parts(
         message_metrics,
         tracer: build_tracer(settings)?,
         alert_channels: settings.alert_channels()?,
+        wake: Arc::new(Notify::new()),
     };
     Ok((parts, registry))
 }
@@ -217,6 +218,8 @@ pub(crate) fn engine_config(
         messages: settings.message_config()?,
         session: settings.admin.session.0,
         alerts: settings.alert_config(),
+        source: Source::Api,
+        patience: settings.sender.inline_timeout.0,
     })
 }
 

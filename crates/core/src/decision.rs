@@ -6,6 +6,7 @@ use crate::attempt::{Cause, Failure, Stage};
 use crate::classification::{Classifier, Verdict};
 use crate::email::{Recipient, RecipientStatus};
 use crate::fingerprint::fingerprint;
+use crate::lifecycle::State;
 use crate::reply::Reply;
 use crate::retry_policy::{OnUnknown, RetryPolicy};
 use crate::status::{DeadReason, Outcome};
@@ -24,12 +25,56 @@ pub enum RecipientResult {
 pub struct Budget {
     /// Counted attempts so far, without this one.
     pub attempt_count: u32,
+    /// Whether this one counts.
+    pub is_counted: bool,
+    /// Whether the first one was made while the caller waited. It is not counted, but what comes
+    /// after it waits as after any failure.
+    pub inline: bool,
     /// How many may fail.
     pub max_attempts: u32,
     /// Attempts of unknown fate so far, without this one.
     pub unknown_count: u32,
     /// How long the email is still of use.
     pub expires_in: Option<Duration>,
+}
+
+impl Budget {
+    /// What is known of an email whose attempt ends in this state.
+    #[must_use]
+    pub const fn of(state: &State, max_attempts: u32, expires_in: Option<Duration>) -> Self {
+        Self {
+            attempt_count: state.attempt_count,
+            is_counted: state.counts_attempt(),
+            inline: state.inline,
+            max_attempts,
+            unknown_count: state.unknown_count,
+            expires_in,
+        }
+    }
+
+    /// The same of one whose last attempt is already on record as of unknown fate: as it was
+    /// before that attempt.
+    #[must_use]
+    pub fn before_unknown(state: &State, max_attempts: u32, expires_in: Option<Duration>) -> Self {
+        let known = Self::of(state, max_attempts, expires_in);
+        let counted = u32::from(known.is_counted);
+        Self {
+            attempt_count: known.attempt_count.saturating_sub(counted),
+            unknown_count: known.unknown_count.saturating_sub(1),
+            ..known
+        }
+    }
+
+    /// Counted attempts, with this one if it counts.
+    fn spent(&self) -> u32 {
+        self.attempt_count
+            .saturating_add(u32::from(self.is_counted))
+    }
+
+    /// Which failure this one is, for how long to wait after it: 1 for the first.
+    fn failure(&self) -> u32 {
+        self.spent().saturating_add(u32::from(self.inline))
+    }
 }
 
 /// What happens next.
@@ -83,11 +128,10 @@ fn resend_or_hold(
     random: f64,
     floor: Option<Duration>,
 ) -> Conclusion {
-    let failed = budget.attempt_count.saturating_add(1);
-    let delay = policy.delay(failed, random, floor);
+    let delay = policy.delay(budget.failure(), random, floor);
     let may_resend = policy.on_unknown == OnUnknown::Resend
         && budget.unknown_count < policy.max_unknown_resends
-        && failed < budget.max_attempts
+        && budget.spent() < budget.max_attempts
         && budget.expires_in.is_none_or(|left| delay < left);
     if may_resend {
         Conclusion::Retry {
@@ -164,15 +208,16 @@ pub fn decide(
             recipients: differing(before, recipients),
         };
     };
-    let failed = budget.attempt_count.saturating_add(1);
     let conclusion = match verdict.outcome {
         Outcome::Unknown => resend_or_hold(budget, policy, random, floor),
         Outcome::Permanent => {
             Conclusion::Dead(verdict.dead_reason.unwrap_or(DeadReason::MessageRejected))
         }
-        _ if failed >= budget.max_attempts => Conclusion::Dead(DeadReason::MaxAttemptsExceeded),
+        _ if budget.spent() >= budget.max_attempts => {
+            Conclusion::Dead(DeadReason::MaxAttemptsExceeded)
+        }
         _ => {
-            let delay = policy.delay(failed, random, floor);
+            let delay = policy.delay(budget.failure(), random, floor);
             if budget.expires_in.is_some_and(|left| delay >= left) {
                 Conclusion::Dead(DeadReason::Expired)
             } else {

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use posthaste_core::Timestamp;
 use posthaste_core::address::Address;
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::classification::Classifier;
@@ -12,6 +13,7 @@ use posthaste_core::decision::{
 };
 use posthaste_core::email::{Recipient, RecipientStatus};
 use posthaste_core::fingerprint::fingerprint;
+use posthaste_core::lifecycle::State;
 use posthaste_core::reply::Reply;
 use posthaste_core::retry_policy::{OnUnknown, RetryPolicy};
 use posthaste_core::status::{DeadReason, Outcome};
@@ -21,6 +23,8 @@ use RecipientStatus::{Accepted, Dead, Waiting};
 /// The first attempt of an email under a policy of eight: 1m, 5m, 15m …
 const FIRST: Budget = Budget {
     attempt_count: 0,
+    is_counted: true,
+    inline: false,
     max_attempts: 8,
     unknown_count: 0,
     expires_in: None,
@@ -412,4 +416,39 @@ fn a_refused_password_kills_the_email_for_the_right_reason() {
         Conclusion::Dead(DeadReason::AuthenticationFailed)
     );
     assert_eq!(decision.recipients, [], "all died of the same");
+}
+
+#[test]
+fn the_attempt_that_a_caller_waits_for_is_not_counted_and_then_delays_double() {
+    let policy = RetryPolicy::outbox();
+    let busy = says("450 4.2.0 Busy");
+    let mut state = State::accepted_inline(Timestamp::UNIX_EPOCH, None);
+    let mut delays = Vec::new();
+    loop {
+        state.attempt_number += 1;
+        let budget = Budget::of(&state, policy.max_attempts, None);
+        let decision = concluded(&waiting(1), std::slice::from_ref(&busy), &policy, &budget);
+        state.attempt_count += u32::from(state.counts_attempt());
+        match decision.conclusion {
+            Conclusion::Retry { delay, .. } => delays.push(delay.as_secs()),
+            end => {
+                assert_eq!(end, Conclusion::Dead(DeadReason::MaxAttemptsExceeded));
+                break;
+            }
+        }
+    }
+    // Seed 004: tries at T + 30, 90, 210, 450 and 930 seconds.
+    assert_eq!(delays, [30, 60, 120, 240, 480]);
+    assert_eq!(state.attempt_count, 5);
+}
+
+#[test]
+fn an_uncertain_attempt_that_a_caller_waited_for_is_sent_again_once_and_not_counted() {
+    let policy = RetryPolicy::outbox();
+    let mut state = State::accepted_inline(Timestamp::UNIX_EPOCH, None);
+    state.attempt_number = 1;
+    state.unknown_count = 1;
+    let budget = Budget::before_unknown(&state, policy.max_attempts, None);
+    let thirty = Duration::from_secs(30);
+    assert_eq!(settle_unknown(&budget, &policy, 0.0), resend_in(thirty));
 }

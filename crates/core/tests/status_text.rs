@@ -122,3 +122,11 @@ fn an_email_for_later_is_scheduled_until_then() {
     assert_eq!(record.status_text(3, now), "Scheduled");
     assert_eq!(record.status_text(3, later), "Waiting");
 }
+
+#[test]
+fn an_email_whose_caller_saw_it_fail_is_retried_with_its_whole_budget() {
+    let mut record = record(Status::Failed, 0, &[Waiting]);
+    record.state.last_error = Some("connection refused".into());
+    let now = Timestamp::UNIX_EPOCH;
+    assert_eq!(record.status_text(5, now), "Retrying (attempt 1 of 5)");
+}

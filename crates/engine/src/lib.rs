@@ -4,6 +4,7 @@
 //! and the command line act through [`operator`] and [`intake`], so each action has one path.
 
 pub mod access;
+#[cfg(feature = "admin")]
 pub mod admin;
 pub mod alerter;
 pub mod announcer;
@@ -22,6 +23,7 @@ pub mod service;
 pub mod template;
 
 pub use access::{Access, Caller};
+#[cfg(feature = "admin")]
 pub use admin::Admins;
 pub use alerter::AlertConfig;
 pub use intake::{EmailRequest, FieldError, Intake};

@@ -75,6 +75,8 @@ pub enum Source {
     Api,
     /// The command line.
     Cli,
+    /// The application that we are a part of.
+    Library,
 }
 
 impl Source {
@@ -82,6 +84,7 @@ impl Source {
         match self {
             Self::Api => "api",
             Self::Cli => "cli",
+            Self::Library => "library",
         }
     }
 }

@@ -46,15 +46,11 @@ impl Rescuer {
 
     fn decide(&self, email: &Undecided) -> posthaste_core::decision::Conclusion {
         let policy = self.policies.of(&email.policy);
-        // The attempt of unknown fate is counted already; the decision is about what was before.
-        let budget = Budget {
-            attempt_count: email.state.attempt_count.saturating_sub(1),
-            max_attempts: email.state.max_attempts.unwrap_or(policy.max_attempts),
-            unknown_count: email.state.unknown_count.saturating_sub(1),
-            expires_in: email.expires_at.map(|at| {
-                Duration::try_from(at.duration_since(self.store.now())).unwrap_or(Duration::ZERO)
-            }),
-        };
+        let max_attempts = email.state.max_attempts.unwrap_or(policy.max_attempts);
+        let expires_in = email.expires_at.map(|at| {
+            Duration::try_from(at.duration_since(self.store.now())).unwrap_or(Duration::ZERO)
+        });
+        let budget = Budget::before_unknown(&email.state, max_attempts, expires_in);
         settle_unknown(&budget, policy, rand::random())
     }
 }

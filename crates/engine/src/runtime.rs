@@ -21,7 +21,7 @@ use crate::rescuer::Rescuer;
 use crate::scheduler::Scheduler;
 use crate::sender::{Sender, SenderConfig, SenderParts};
 use crate::service::{self, Service};
-use crate::{Access, Admins, Intake, Metrics, Operator, Policies, Templates};
+use crate::{Access, Intake, Metrics, Operator, Policies, Templates};
 
 /// How long the last tickets may take at the end.
 const LAST_TICKETS: Duration = Duration::from_secs(5);
@@ -72,6 +72,10 @@ pub struct EngineConfig {
     pub session: Duration,
     /// When people are told of deaths.
     pub alerts: AlertConfig,
+    /// Where its emails come from, for what is counted.
+    pub source: Source,
+    /// How long callers wait who want their emails sent at once.
+    pub patience: Duration,
 }
 
 /// What the engine works with.
@@ -96,6 +100,9 @@ pub struct EngineParts {
     pub tracer: Arc<dyn Tracer>,
     /// Who is told of deaths.
     pub alert_channels: Vec<Arc<dyn AlertChannel>>,
+    /// Wakes whoever looks for emails that are due. Engines of one process over the same store
+    /// share it.
+    pub wake: Arc<Notify>,
 }
 
 /// The running services, and the ways in.
@@ -109,7 +116,8 @@ pub struct Engine {
     /// Who may do what.
     pub access: Arc<Access>,
     /// Who may use the dashboard.
-    pub admins: Arc<Admins>,
+    #[cfg(feature = "admin")]
+    pub admins: Arc<crate::Admins>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// The way out.
@@ -141,8 +149,8 @@ impl Engine {
             message_metrics,
             tracer,
             alert_channels,
+            wake: scheduler_wake,
         } = parts;
-        let scheduler_wake = Arc::new(Notify::new());
         let republisher_wake = Arc::new(Notify::new());
         let bulk_wake = Arc::new(Notify::new());
         let roles = config.roles;
@@ -156,15 +164,40 @@ impl Engine {
                 roles.sender
             }
         });
+        // Where callers are, some may want to wait for their emails to be sent.
+        let sender = (roles.api || roles.sender).then(|| {
+            Sender::new(
+                SenderParts {
+                    store: Arc::clone(&store),
+                    broker: broker.clone(),
+                    transport: Arc::clone(&transport),
+                    policies: Arc::clone(&policies),
+                    classifier,
+                    metrics: Arc::clone(&metrics),
+                    scheduler: Arc::clone(&scheduler_wake),
+                    tracer: Arc::clone(&tracer),
+                },
+                SenderConfig {
+                    worker: config.worker,
+                    connections: config.connections,
+                    lease: config.lease,
+                    backstop: config.retry_interval,
+                    takes_waiting: roles.sender,
+                    patience: config.patience,
+                    removes_sent: config.retention.sent.is_zero(),
+                },
+            )
+        });
         let intake = Intake::new(
             Arc::clone(&store),
             tickets,
             Arc::clone(&policies),
             Some(Arc::clone(&metrics)),
             Arc::clone(&scheduler_wake),
-            Source::Api,
+            config.source,
         )
-        .traced_by(Arc::clone(&tracer));
+        .traced_by(Arc::clone(&tracer))
+        .sending_by(sender.clone());
         let operator = Operator::new(
             Arc::clone(&store),
             Arc::clone(&policies),
@@ -177,7 +210,8 @@ impl Engine {
             intake: Arc::new(intake),
             operator: Arc::new(operator),
             access: Arc::new(Access::new(Arc::clone(&store))),
-            admins: Arc::new(Admins::new(Arc::clone(&store), config.session)),
+            #[cfg(feature = "admin")]
+            admins: Arc::new(crate::Admins::new(Arc::clone(&store), config.session)),
             metrics: Arc::clone(&metrics),
             transport: Arc::clone(&transport),
             broker: broker.clone(),
@@ -230,25 +264,7 @@ impl Engine {
             engine.spawn(bulk, bulk_wake);
             engine.alert(&store, alert_channels, &config.alerts);
         }
-        if roles.sender {
-            let sender = Sender::new(
-                SenderParts {
-                    store,
-                    broker,
-                    transport,
-                    policies,
-                    classifier,
-                    metrics,
-                    scheduler: scheduler_wake,
-                    tracer,
-                },
-                SenderConfig {
-                    worker: config.worker,
-                    connections: config.connections,
-                    lease: config.lease,
-                    backstop: config.retry_interval,
-                },
-            );
+        if let Some(sender) = sender {
             engine
                 .tasks
                 .spawn(sender.run(engine.shutdown.clone(), config.drain));
@@ -295,9 +311,20 @@ impl Engine {
         });
     }
 
+    /// Is cancelled when the services are to stop.
+    #[must_use]
+    pub fn stopping(&self) -> CancellationToken {
+        self.shutdown.clone()
+    }
+
+    /// Lets the services know that they are to stop, and does not wait for them.
+    pub fn begin_stop(&self) {
+        self.shutdown.cancel();
+    }
+
     /// Stops claiming, drains what is under way, releases leases.
     pub async fn stop(&self) {
-        self.shutdown.cancel();
+        self.begin_stop();
         self.tasks.close();
         self.tasks.wait().await;
     }

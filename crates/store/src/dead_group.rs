@@ -14,18 +14,18 @@ use posthaste_core::status::DeadReason;
 const MOST_GROUPS: usize = 1000;
 
 /// The query: name, number, first, last and a sample. Emails that died of the same error for
-/// different reasons come apart, and are put together by [`merged`]. `place` is where an owner is
-/// bound, if only his are wanted.
-pub(crate) fn query(place: Option<&str>) -> String {
+/// different reasons come apart, and are put together by [`merged`]. Names of tables begin with
+/// `prefix`. `place` is where an owner is bound, if only his are wanted.
+pub(crate) fn query(prefix: &str, place: Option<&str>) -> String {
     let owned = place.map_or_else(String::new, |place| {
-        format!("AND (SELECT e.owner FROM email e WHERE e.id = l.id) = {place}")
+        format!("AND (SELECT e.owner FROM {prefix}email e WHERE e.id = l.id) = {place}")
     });
     // One is of a group by its fingerprint or, if it has none, by its reason alone. The order is that
     // of the index, in full: PostgreSQL does not see that all without a fingerprint are alike.
     let one_of = |what: &str, order: &str| {
         let one = |which: &str| {
             format!(
-                "(SELECT {what} FROM email_log l
+                "(SELECT {what} FROM {prefix}email_log l
                   WHERE l.status = 'dead' AND {which} AND l.dead_reason = died.dead_reason {owned}
                   ORDER BY l.fingerprint {order}, l.dead_reason {order}, l.finished_at {order}
                   LIMIT 1)"
@@ -41,7 +41,7 @@ pub(crate) fn query(place: Option<&str>) -> String {
     format!(
         "SELECT coalesce(died.fingerprint, died.dead_reason), died.number, {first}, {last}, {sample}
          FROM (
-             SELECT l.fingerprint, l.dead_reason, count(*) AS number FROM email_log l
+             SELECT l.fingerprint, l.dead_reason, count(*) AS number FROM {prefix}email_log l
              WHERE l.status = 'dead' {owned}
              GROUP BY l.fingerprint, l.dead_reason ORDER BY 3 DESC LIMIT {MOST_GROUPS}
          ) AS died"

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
-use posthaste_core::email::{EmailId, PolicyChoice, Recipient};
+use posthaste_core::email::{EmailId, NewEmail, PolicyChoice, Recipient};
 use posthaste_core::lifecycle::{Event, Refusal, Resolution, State, Transition, transition};
-use posthaste_core::port::{Acted, Action, Actor, Budgets, Due, Finish, Rescued};
+use posthaste_core::port::{Acted, Action, Actor, Budgets, Due, Finish, Lease, Rescued, Started};
 use posthaste_core::status::{DeadReason, Phase, Priority, Status};
 
 /// What is asked of an email besides its state. None of it ever changes, except by erasing.
@@ -66,6 +66,9 @@ pub(crate) trait Ledger {
     /// All that still wait are accepted: for an operator who knows that it arrived.
     fn accept_recipients(&mut self, id: EmailId) -> Result<(), Self::Error>;
 
+    /// Removes an email that is over, and all that is about it.
+    fn remove(&mut self, id: EmailId, status: Status) -> Result<(), Self::Error>;
+
     /// Removes body and addresses.
     fn erase(&mut self, id: EmailId) -> Result<(), Self::Error>;
 
@@ -77,6 +80,60 @@ pub(crate) trait Ledger {
         subject: &str,
         result: &str,
     ) -> Result<(), Self::Error>;
+}
+
+/// Who makes the first attempt of a new email.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum First {
+    /// Whoever gets its ticket, which is published right after the commit.
+    Ticket,
+    /// Whoever finds that it is due.
+    Finder,
+    /// Its caller, who waits for it. That one is not counted.
+    Caller,
+}
+
+impl First {
+    /// The state of an email that is accepted now.
+    pub(crate) fn state(self, email: &NewEmail, now: Timestamp) -> State {
+        let due = email.send_at.map_or(now, rounded_up);
+        let mut state = match self {
+            Self::Caller => State::accepted_inline(due, email.max_attempts),
+            Self::Ticket | Self::Finder => State::accepted(due, email.max_attempts),
+        };
+        // If the ticket cannot be published, its publisher says so; if that one dies before it
+        // can, the sender finds the email by this time being long ago.
+        state.last_queued_at = (self == Self::Ticket && due <= now).then_some(now);
+        state
+    }
+}
+
+/// Begins the first attempt of an email that was accepted in this transaction.
+pub(crate) fn begin_accepted<L: Ledger>(
+    ledger: &mut L,
+    email: &NewEmail,
+    worker: &str,
+    lease: Duration,
+) -> Result<Option<Started>, L::Error> {
+    let now = ledger.now();
+    let begun = apply(ledger, email.id, &Event::Begin { worker, lease })?;
+    let state = begun.and_then(Result::ok).map(|applied| applied.next);
+    let recipients = email.envelope.recipients.iter().cloned();
+    Ok(state.map(|state| Started {
+        lease: Lease {
+            id: email.id,
+            token: state.lease_token,
+        },
+        from: email.envelope.from.clone(),
+        recipients: recipients.map(Recipient::waiting).collect(),
+        content: email.content.clone(),
+        policy: email.policy.clone(),
+        created_at: now,
+        expires_at: email.expires_at,
+        traceparent: email.traceparent.clone(),
+        state,
+        now,
+    }))
 }
 
 /// What an event made of an email that exists.
@@ -142,6 +199,7 @@ pub(crate) fn finish<L: Ledger>(
         decision,
         transport,
         budget,
+        removes_sent,
     } = finish;
     let event = Event::Finish {
         token: lease.token,
@@ -156,7 +214,13 @@ pub(crate) fn finish<L: Ledger>(
     if applied.is_ok() && !decision.recipients.is_empty() {
         ledger.save_recipients(lease.id, &decision.recipients)?;
     }
-    Ok(applied.map(|applied| applied.next))
+    let next = applied.map(|applied| applied.next);
+    if let Ok(Status::Sent) = next.as_ref().map(|next| next.status)
+        && *removes_sent
+    {
+        ledger.remove(lease.id, Status::Sent)?;
+    }
+    Ok(next)
 }
 
 /// What became of an email that waits without a ticket.

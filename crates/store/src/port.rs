@@ -33,6 +33,15 @@ macro_rules! implement_ports {
                 self.accept_all(emails, ticketed).await
             }
 
+            async fn accept_begun(
+                &self,
+                emails: Vec<NewEmail>,
+                worker: &str,
+                lease: Duration,
+            ) -> StoreResult<Vec<StoreResult<Opened>>> {
+                self.accept_and_begin(emails, worker, lease).await
+            }
+
             async fn accepted_before(
                 &self,
                 owner: &str,

@@ -18,13 +18,12 @@ pub(crate) struct Purge {
     pub(crate) action: &'static str,
     pub(crate) subject: &'static str,
     pub(crate) filter: String,
-    pub(crate) count: u64,
     pub(crate) result: &'static str,
 }
 
 impl Purge {
     /// One for a whole batch.
-    pub(crate) fn of(kept: Duration, count: u64) -> Self {
+    pub(crate) fn of(kept: Duration) -> Self {
         Self {
             actor: "retention",
             action: "purge",
@@ -33,7 +32,6 @@ impl Purge {
                 "dead and discarded, over for more than {}",
                 HumanDuration(kept)
             ),
-            count,
             result: "removed",
         }
     }

@@ -26,18 +26,26 @@ pub(crate) fn smallest_id(at: Timestamp) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()
 }
 
-/// Rows of a piece of the table, and whether their attempts are to go. `$1`: after this id, `$2`:
-/// before this one, `$3`: over since before this time, `$4`: how many rows.
-pub(crate) const ATTEMPTS: &str =
-    "SELECT id, coalesce(status IN ('sent', 'cancelled') AND finished_at < $3
-         AND attempts_pruned_to < attempt_number, false)
-     FROM email_log WHERE id > $1 AND id < $2 ORDER BY id LIMIT $4";
+/// The query for rows of a piece of the table, and whether their attempts are to go. Names of tables
+/// begin with `prefix`. `$1`: after this id, `$2`: before this one, `$3`: over since before this
+/// time, `$4`: how many rows.
+pub(crate) fn attempts(prefix: &str) -> String {
+    format!(
+        "SELECT id, coalesce(status IN ('sent', 'cancelled') AND finished_at < $3
+             AND attempts_pruned_to < attempt_number, false)
+         FROM {prefix}email_log WHERE id > $1 AND id < $2 ORDER BY id LIMIT $4"
+    )
+}
 
 /// The same for content.
-pub(crate) const CONTENT: &str = "SELECT id, CASE WHEN finished_at < $3
-         THEN EXISTS (SELECT 1 FROM email e WHERE e.id = l.id AND e.erased_at IS NULL)
-         ELSE false END
-     FROM email_log l WHERE id > $1 AND id < $2 ORDER BY id LIMIT $4";
+pub(crate) fn content(prefix: &str) -> String {
+    format!(
+        "SELECT id, CASE WHEN finished_at < $3
+             THEN EXISTS (SELECT 1 FROM {prefix}email e WHERE e.id = l.id AND e.erased_at IS NULL)
+             ELSE false END
+         FROM {prefix}email_log l WHERE id > $1 AND id < $2 ORDER BY id LIMIT $4"
+    )
+}
 
 /// Where the search stands.
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! What only PostgreSQL promises about messages: several instances on one database.
 
+#![cfg(feature = "postgres")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

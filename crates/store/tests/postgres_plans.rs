@@ -1,6 +1,7 @@
 //! What sent emails and republished messages cost those that wait: nothing, according to PostgreSQL
 //! itself.
 
+#![cfg(feature = "postgres")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use posthaste_core::message::{Arrival, Failure, MessageId, MessagePolicy, Properties};

@@ -1,5 +1,6 @@
 //! SQLite does what every store must do, and its `verify` finds what was done behind its back.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -54,7 +55,8 @@ impl StoreFixture for Sqlite {
 impl Tamperable for Sqlite {
     async fn execute(&self, sql: &str) -> u64 {
         let beside = rusqlite::Connection::open(self.folder.path().join("posthaste.db")).unwrap();
-        beside.execute(sql, []).unwrap() as u64
+        let sql = sql.replace("{prefix}", "posthaste_");
+        beside.execute(&sql, []).unwrap() as u64
     }
 
     fn literal(&self, id: EmailId) -> String {

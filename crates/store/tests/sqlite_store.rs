@@ -3,6 +3,7 @@
 //! `synchronous` belongs to a connection and cannot be seen from another one: the store's own
 //! unit tests look at it.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::{Future, poll_fn};
@@ -71,6 +72,7 @@ async fn deliver(store: &SqliteStore, id: EmailId) {
         decision: sent(),
         transport: "smtp".into(),
         budget: 8,
+        removes_sent: false,
     };
     store.finish(vec![finish]).await.unwrap();
 }
@@ -127,7 +129,9 @@ async fn a_newer_schema_is_refused_and_left_alone() {
     let file = File::new();
     drop(file.open());
     let beside = file.beside();
-    beside.pragma_update(None, "user_version", 4711).unwrap();
+    let newer = "INSERT INTO posthaste_migration (version, applied_at) VALUES (4711, 0)";
+    beside.execute(newer, []).unwrap();
+    let schema = pragma::<i64>(&beside, "schema_version");
     let Err(error) = SqliteStore::open(file.options()) else {
         panic!("it was opened")
     };
@@ -136,7 +140,7 @@ async fn a_newer_schema_is_refused_and_left_alone() {
         error.contains("4711") && error.contains("newer posthaste"),
         "{error}"
     );
-    assert_eq!(pragma::<i64>(&beside, "user_version"), 4711);
+    assert_eq!(pragma::<i64>(&beside, "schema_version"), schema);
 }
 
 #[tokio::test]
@@ -207,7 +211,7 @@ async fn another_processs_change_is_noticed() {
     let beside = file.beside();
     for _ in 0..3 {
         let changed = store.changed();
-        let sql = "INSERT INTO audit_log (at, actor, action, subject, result)
+        let sql = "INSERT INTO posthaste_audit_log (at, actor, action, subject, result)
                    VALUES (0, 'someone', 'something', '', '')";
         beside.execute(sql, []).unwrap();
         changed.await;
@@ -301,7 +305,7 @@ async fn no_hot_query_reads_the_whole_table() {
         let plan = plan_of(&beside, &sql);
         let touches = |line: &&String| {
             let aliases = [" l ", " e ", " q "];
-            let tables = ["email_log", "operation"];
+            let tables = ["posthaste_email_log", "posthaste_operation"];
             tables.iter().any(|table| line.contains(table))
                 || aliases.iter().any(|alias| line.contains(alias))
         };
@@ -309,7 +313,8 @@ async fn no_hot_query_reads_the_whole_table() {
         assert!(!steps.is_empty(), "{sql}: {plan:#?}");
         for step in steps {
             // Or the first entry of a small index.
-            let is_first = step.ends_with("INDEX idx_retry_next_retry") && sql.ends_with("LIMIT 1");
+            let is_first =
+                step.ends_with("INDEX posthaste_idx_retry_next_retry") && sql.ends_with("LIMIT 1");
             assert!(step.starts_with("SEARCH ") || is_first, "{sql}: {step}");
         }
         // The order comes from the index, too: nothing is collected and sorted.

@@ -39,6 +39,13 @@ impl Database {
         )
     }
 
+    /// The name of a second schema, for what is to live beside the first. It is removed, too, if
+    /// someone made it.
+    #[must_use]
+    pub fn second_schema(&self) -> String {
+        format!("{}_two", self.schema)
+    }
+
     /// A connection beside the store's own.
     pub async fn beside(&self) -> Client {
         connect(&self.url()).await
@@ -73,7 +80,8 @@ async fn connect(url: &str) -> Client {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        let (server, schema) = (self.server.clone(), self.schema.clone());
+        let server = self.server.clone();
+        let schemas = format!("{}, {}", self.schema, self.second_schema());
         // A thread of its own: whoever drops this may be inside a runtime, or have none.
         let dropping = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -87,7 +95,8 @@ impl Drop for Database {
                     };
                     tokio::spawn(connection);
                     // Whoever still works in it waits in vain; it must not make us wait.
-                    let sql = format!("SET lock_timeout = '5s'; DROP SCHEMA {schema} CASCADE");
+                    let sql =
+                        format!("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS {schemas} CASCADE");
                     let _ = client.batch_execute(&sql).await;
                 });
             }

@@ -152,6 +152,7 @@ pub(crate) struct Smtp {
 pub(crate) struct Sender {
     pub(crate) connections: usize,
     pub(crate) lease: HumanDuration,
+    pub(crate) inline_timeout: HumanDuration,
     pub(crate) worker: String,
 }
 
@@ -294,6 +295,11 @@ impl Settings {
         };
         // Leases are renewed three times in their length: less than this leaves no time to.
         at_least("sender.lease", self.sender.lease.0, Duration::from_secs(1))?;
+        at_least(
+            "sender.inline_timeout",
+            self.sender.inline_timeout.0,
+            Duration::from_millis(100),
+        )?;
         at_least(
             "retry.interval",
             self.retry.interval.0,

@@ -133,6 +133,15 @@ impl Backend {
         client.execute(sql, &[]).await.unwrap()
     }
 
+    /// What a table is called. An application may have its own in the same SQLite file, so ours are
+    /// marked there.
+    pub(crate) fn table(&self, name: &str) -> String {
+        match &self.store {
+            Store::Sqlite(_) => format!("posthaste_{name}"),
+            Store::Postgres(_) => name.to_owned(),
+        }
+    }
+
     pub(crate) fn file(folder: &TempDir) -> rusqlite::Connection {
         rusqlite::Connection::open(folder.path().join("posthaste.db")).unwrap()
     }
@@ -142,7 +151,7 @@ impl Backend {
         let id: uuid::Uuid = id.parse().unwrap();
         match &self.store {
             Store::Sqlite(folder) => {
-                let sql = "SELECT status, phase FROM email_log WHERE id = ?1";
+                let sql = "SELECT status, phase FROM posthaste_email_log WHERE id = ?1";
                 let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
                 let id = [id.as_bytes().as_slice()];
                 Self::file(folder).query_row(sql, id, row).unwrap()
@@ -161,7 +170,7 @@ impl Backend {
         let id: uuid::Uuid = id.parse().unwrap();
         match &self.store {
             Store::Sqlite(folder) => {
-                let sql = "SELECT locked_until FROM email_log WHERE id = ?1";
+                let sql = "SELECT locked_until FROM posthaste_email_log WHERE id = ?1";
                 let until: i64 = Self::file(folder)
                     .query_row(sql, [id.as_bytes().as_slice()], |row| row.get(0))
                     .unwrap();
@@ -179,18 +188,19 @@ impl Backend {
 
     /// How many emails there are in each state, counted row by row.
     pub(crate) async fn rows_by_status(&self) -> BTreeMap<String, u64> {
-        let sql = "SELECT status, count(*) FROM email_log GROUP BY status";
+        let log = self.table("email_log");
+        let sql = format!("SELECT status, count(*) FROM {log} GROUP BY status");
         let counted = |status: String, n: i64| (status, n.unsigned_abs());
         match &self.store {
             Store::Sqlite(folder) => Self::file(folder)
-                .prepare(sql)
+                .prepare(&sql)
                 .unwrap()
                 .query_map([], |row| Ok(counted(row.get(0)?, row.get(1)?)))
                 .unwrap()
                 .map(Result::unwrap)
                 .collect(),
             Store::Postgres(database) => {
-                let rows = database.beside().await.query(sql, &[]).await.unwrap();
+                let rows = database.beside().await.query(&sql, &[]).await.unwrap();
                 rows.iter()
                     .map(|row| counted(row.get(0), row.get(1)))
                     .collect()

@@ -104,8 +104,8 @@ fn a_day_before(backend: &Backend) {
             ("sending", "dead", dead),
             ("dead", "discarded", dead),
         ] {
-            let sql =
-                "INSERT INTO stat (minute, from_status, to_status, n) VALUES (?1, ?2, ?3, ?4)";
+            let sql = "INSERT INTO posthaste_stat (minute, from_status, to_status, n)
+                       VALUES (?1, ?2, ?3, ?4)";
             counted
                 .execute(sql, (minute - step * 30, from, to, n))
                 .unwrap();

@@ -67,7 +67,8 @@ impl Backend {
         let id: Uuid = id.parse().unwrap();
         match &self.store {
             Store::Sqlite(folder) => {
-                let sql = format!("SELECT {COLUMNS} FROM retry_queue WHERE message_id = ?1");
+                let sql =
+                    format!("SELECT {COLUMNS} FROM posthaste_retry_queue WHERE message_id = ?1");
                 let id = [id.as_bytes().as_slice()];
                 let found = Self::file(folder).query_row(&sql, id, of_sqlite);
                 rusqlite::OptionalExtension::optional(found).unwrap()
@@ -123,15 +124,15 @@ impl Backend {
 
     /// How many messages are kept.
     pub(crate) async fn count_messages(&self) -> i64 {
-        let sql = "SELECT count(*) FROM retry_queue";
+        let sql = format!("SELECT count(*) FROM {}", self.table("retry_queue"));
         match &self.store {
             Store::Sqlite(folder) => {
                 let count = |row: &rusqlite::Row<'_>| row.get(0);
-                Self::file(folder).query_row(sql, [], count).unwrap()
+                Self::file(folder).query_row(&sql, [], count).unwrap()
             }
             Store::Postgres(database) => {
                 let client = database.beside().await;
-                client.query_one(sql, &[]).await.unwrap().get(0)
+                client.query_one(&sql, &[]).await.unwrap().get(0)
             }
         }
     }
@@ -152,7 +153,7 @@ impl Backend {
         match &self.store {
             Store::Sqlite(folder) => {
                 let age = days * 86_400_000_000;
-                let sql = "UPDATE retry_queue SET finished_at = finished_at - ?1";
+                let sql = "UPDATE posthaste_retry_queue SET finished_at = finished_at - ?1";
                 Self::file(folder).execute(sql, [age]).unwrap();
             }
             Store::Postgres(database) => {
@@ -166,9 +167,10 @@ impl Backend {
 
     /// Sets a time of all messages that wait and have one to now.
     async fn set_of_pending(&self, column: &str) -> u64 {
+        let queue = self.table("retry_queue");
         let sql = |now: &str| {
             format!(
-                "UPDATE retry_queue SET {column} = {now}
+                "UPDATE {queue} SET {column} = {now}
                  WHERE status = 'pending' AND {column} IS NOT NULL"
             )
         };

@@ -274,7 +274,7 @@ fn lose(state: &State, next: &mut State, now: Timestamp) -> Result<AttemptRecord
     Ok(match (state.status, state.phase) {
         (Status::Sending, Phase::Committing) => {
             next.status = Status::Unknown;
-            next.attempt_count += 1;
+            next.attempt_count += u32::from(state.counts_attempt());
             next.unknown_count += 1;
             next.next_attempt_at = Some(now);
             next.last_error =
@@ -337,13 +337,14 @@ fn finish(
     if late && decision.outcome != Outcome::Sent {
         return Err(Refusal::StaleToken);
     }
+    let counted = u32::from(state.counts_attempt());
     if late && state.phase == Phase::Committing {
         // The attempt was counted as unknown when its worker seemed lost. It was not.
-        next.attempt_count = next.attempt_count.saturating_sub(1);
+        next.attempt_count = next.attempt_count.saturating_sub(counted);
         next.unknown_count = next.unknown_count.saturating_sub(1);
     }
     if decision.outcome.is_counted() {
-        next.attempt_count += 1;
+        next.attempt_count += counted;
         next.last_error.clone_from(&decision.error);
         next.error_class.clone_from(&decision.error_class);
         next.fingerprint.clone_from(&decision.fingerprint);

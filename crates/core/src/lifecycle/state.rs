@@ -21,6 +21,9 @@ pub struct State {
     pub attempt_count: u32,
     /// The attempt number at the last replay: later ones spend the present budget.
     pub budget_from: u32,
+    /// Whether its first attempt was made while its caller waited. That one is not counted: the
+    /// budget is for what comes after.
+    pub inline: bool,
     /// Its own budget, when the caller set one; otherwise the policy's current value counts.
     pub max_attempts: Option<u32>,
     /// When the next attempt may begin. For `unknown`: set while its policy has not yet decided.
@@ -65,6 +68,7 @@ impl State {
             attempt_number: 0,
             attempt_count: 0,
             budget_from: 0,
+            inline: false,
             max_attempts,
             next_attempt_at: Some(due),
             locked_until: None,
@@ -82,6 +86,20 @@ impl State {
             sent_at: None,
             finished_at: None,
         }
+    }
+
+    /// The state of an email that was just accepted while its caller waits for the first attempt.
+    #[must_use]
+    pub const fn accepted_inline(due: Timestamp, max_attempts: Option<u32>) -> Self {
+        let mut state = Self::accepted(due, max_attempts);
+        state.inline = true;
+        state
+    }
+
+    /// Whether the last attempt that began spends the budget if it fails.
+    #[must_use]
+    pub const fn counts_attempt(&self) -> bool {
+        !(self.inline && self.attempt_number == 1)
     }
 
     /// Whether its next attempt may begin.

@@ -104,6 +104,7 @@ pub(crate) struct Step {
 pub(crate) struct Setting {
     pub(crate) policy: RetryPolicy,
     pub(crate) own_max_attempts: Option<u32>,
+    pub(crate) inline: bool,
     pub(crate) due_in: Duration,
 }
 
@@ -176,6 +177,7 @@ prop_compose! {
         jitter in 0u64..10,
         on_unknown in prop::sample::select(OnUnknown::ALL),
         max_unknown_resends in 0u32..3,
+        inline in any::<bool>(),
         due_in in prop_oneof![Just(0u64), 0u64..60],
     ) -> Setting {
         let schedule = schedule.into_iter().map(|s| Duration::from_secs(s).into()).collect();
@@ -187,7 +189,7 @@ prop_compose! {
             max_unknown_resends,
             expire_after: None,
         };
-        Setting { policy, own_max_attempts, due_in: Duration::from_secs(due_in) }
+        Setting { policy, own_max_attempts, inline, due_in: Duration::from_secs(due_in) }
     }
 }
 
@@ -242,12 +244,7 @@ pub(crate) fn decision_on(
     if report == Report::AcceptedInPart {
         before.insert(0, recipient("bob", RecipientStatus::Dead));
     }
-    let budget = Budget {
-        attempt_count: state.attempt_count,
-        max_attempts: setting.max_attempts(),
-        unknown_count: state.unknown_count,
-        expires_in: None,
-    };
+    let budget = Budget::of(state, setting.max_attempts(), None);
     let classifier = Classifier::default();
     decide(
         &before,
@@ -261,11 +258,6 @@ pub(crate) fn decision_on(
 
 /// What the policy says about an attempt that is already counted as unknown.
 pub(crate) fn settlement_of(state: &State, setting: &Setting, random: f64) -> Conclusion {
-    let budget = Budget {
-        attempt_count: state.attempt_count.saturating_sub(1),
-        max_attempts: setting.max_attempts(),
-        unknown_count: state.unknown_count.saturating_sub(1),
-        expires_in: None,
-    };
+    let budget = Budget::before_unknown(state, setting.max_attempts(), None);
     settle_unknown(&budget, &setting.policy, random)
 }

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use mail_builder::MessageBuilder;
 use mail_builder::headers::address::Address as HeaderAddress;
 use mail_builder::headers::content_type::ContentType;
+use mail_builder::headers::raw::Raw;
 use mail_builder::headers::text::Text;
 use mail_builder::mime::MimePart;
 use posthaste_core::Timestamp;
 use posthaste_core::address::Mailbox;
 use posthaste_core::email::EmailId;
+
+use super::calendar::Calendar;
 
 /// A file that goes along.
 pub(super) struct Attachment {
@@ -18,12 +21,6 @@ pub(super) struct Attachment {
     pub(super) content_type: String,
     pub(super) content: Vec<u8>,
     pub(super) content_id: Option<String>,
-}
-
-/// An invitation that goes along.
-pub(super) struct Calendar {
-    pub(super) content: String,
-    pub(super) method: String,
 }
 
 /// Everything a message is made of, already checked.
@@ -99,7 +96,7 @@ fn address(mailbox: &Mailbox) -> HeaderAddress<'_> {
 
 /// Every line ends in CR LF, whatever the caller's platform does: bare ones are not allowed in
 /// mail, and some servers take them for the end of the message.
-fn lines(text: &str) -> Cow<'_, str> {
+pub(super) fn lines(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let clean = bytes.iter().enumerate().all(|(at, byte)| match byte {
         b'\n' => at > 0 && bytes[at - 1] == b'\r',
@@ -132,10 +129,7 @@ pub(super) fn build(parts: &Parts<'_>) -> Vec<u8> {
         message = message.cc(addresses(parts.cc));
     }
     if parts.to.is_empty() && parts.cc.is_empty() {
-        message = message.header(
-            "To",
-            mail_builder::headers::raw::Raw::new("undisclosed-recipients:;"),
-        );
+        message = message.header("To", Raw::new("undisclosed-recipients:;"));
     }
     if !parts.reply_to.is_empty() {
         message = message.reply_to(addresses(parts.reply_to));
@@ -150,8 +144,8 @@ pub(super) fn build(parts: &Parts<'_>) -> Vec<u8> {
     bytes
 }
 
-/// mixed( alternative( text, related( html, inline files ), calendar ), files ), without the
-/// levels that hold only one part.
+/// mixed( alternative( text, related( html, inline files ), calendar ), files, calendar file ),
+/// without the levels that hold only one part.
 fn body<'a>(parts: &'a Parts<'_>) -> MimePart<'a> {
     let (inline, attached): (Vec<_>, Vec<_>) = parts
         .attachments
@@ -170,10 +164,10 @@ fn body<'a>(parts: &'a Parts<'_>) -> MimePart<'a> {
         ));
     }
     if let Some(calendar) = parts.calendar {
-        let kind = ContentType::new("text/calendar")
-            .attribute("method", calendar.method.as_str())
-            .attribute("charset", "utf-8");
-        alternatives.push(MimePart::new(kind, lines(&calendar.content)));
+        if alternatives.is_empty() {
+            alternatives.push(MimePart::new("text/plain", stand_in(parts, calendar)));
+        }
+        alternatives.push(invitation(calendar));
     }
     let mut mixed = vec![wrap("multipart/alternative", alternatives)];
     mixed.extend(
@@ -182,10 +176,35 @@ fn body<'a>(parts: &'a Parts<'_>) -> MimePart<'a> {
             .map(|file| part_of(file).attachment(file.filename.as_str())),
     );
     if let Some(calendar) = parts.calendar {
-        let content = lines(&calendar.content).into_owned().into_bytes();
-        mixed.push(MimePart::new("application/ics", content).attachment("invite.ics"));
+        mixed.push(invitation_file(calendar));
     }
     wrap("multipart/mixed", mixed)
+}
+
+/// The calendar object where readers look for an invitation to answer: the last alternative. They
+/// are picky. The method stands without quotes, as in all examples of RFC 6047. There is no
+/// Content-Disposition: with one, some show a file instead. And base64, as Exchange does it, so
+/// that no relay changes an octet of the object.
+fn invitation(calendar: &Calendar) -> MimePart<'_> {
+    let kind = format!("text/calendar; method={}; charset=utf-8", calendar.method);
+    MimePart::raw(calendar.content.as_bytes()).header("Content-Type", Raw::new(kind))
+}
+
+/// The same object as a file, for readers that do not look at alternatives. Not as
+/// `text/calendar`: some would take it for a second invitation.
+fn invitation_file(calendar: &Calendar) -> MimePart<'_> {
+    let name = calendar.filename();
+    let kind = ContentType::new("application/ics").attribute("name", name);
+    MimePart::new(kind, calendar.content.as_bytes()).attachment(name)
+}
+
+/// What those read who cannot read a calendar, if the caller said nothing: without it, some
+/// readers show the object's source.
+fn stand_in<'a>(parts: &Parts<'a>, calendar: &Calendar) -> &'a str {
+    match parts.subject.trim() {
+        "" => calendar.filename(),
+        subject => subject,
+    }
 }
 
 fn part_of(file: &Attachment) -> MimePart<'_> {

@@ -1,8 +1,11 @@
 //! Takes emails in: checks them, builds the MIME message once, makes them durable, and only
-//! then says yes. It never talks to a mail server.
+//! then says yes. It never talks to a mail server itself; where a caller wants to wait for the
+//! first attempt, a sender makes it.
 
 mod aside;
+mod calendar;
 pub(crate) mod field_check;
+mod inline;
 mod mime;
 mod postbox;
 mod rejected;
@@ -21,6 +24,7 @@ use posthaste_core::status::Status;
 use tokio::sync::Notify;
 
 use self::aside::Aside;
+pub use self::inline::Delivered;
 use self::postbox::Postbox;
 use self::rejected::Rejected;
 pub use self::request::{
@@ -28,6 +32,7 @@ pub use self::request::{
 };
 use self::templated::Wanted;
 use crate::metrics::{Metrics, Source};
+use crate::sender::Sender;
 use crate::{Policies, Templates};
 
 /// The largest MIME message that is accepted, by default.
@@ -96,6 +101,8 @@ pub struct Intake {
     scheduler: Arc<Notify>,
     source: Source,
     tracer: Arc<dyn Tracer>,
+    /// Makes the attempts that callers wait for.
+    sender: Option<Arc<Sender>>,
     largest_message_bytes: usize,
 }
 
@@ -124,6 +131,7 @@ impl Intake {
             scheduler,
             source,
             tracer: Arc::new(NoTracer),
+            sender: None,
             largest_message_bytes,
         }
     }
@@ -222,6 +230,21 @@ impl Intake {
             return Err(Rejected::too_large(key, hash, size, limit));
         }
         Ok(email)
+    }
+
+    /// Checks an email and builds its message, for one who keeps it in a transaction of their own.
+    /// Templates cannot be used here.
+    ///
+    /// # Errors
+    ///
+    /// If it is not valid.
+    pub fn check_one(
+        &self,
+        submitter: &Submitter,
+        request: EmailRequest,
+    ) -> Result<NewEmail, Refused> {
+        self.prepare(submitter, request, None, self.store.now())
+            .map_err(Rejected::into_refused)
     }
 
     /// The template of this name, or what to say about it.

@@ -44,6 +44,11 @@ impl Rejected {
         }
     }
 
+    /// What is wrong with it, whether it was accepted before or not.
+    pub(super) fn into_refused(self) -> Refused {
+        self.refused
+    }
+
     /// What its owner is told.
     pub(super) async fn answer(self, owner: &str, store: &SharedStore) -> Result<Taken, Refused> {
         let Some((message_key, payload_hash)) = self.earlier else {

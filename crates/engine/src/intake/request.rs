@@ -14,8 +14,9 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Submitter;
+use super::calendar::Calendar;
 use super::field_check::Findings;
-use super::mime::{self, Attachment, Calendar, Parts};
+use super::mime::{self, Attachment, Parts};
 use super::rejected::Rejected;
 use super::templated::{Defaults, Wanted};
 use crate::Policies;
@@ -55,9 +56,9 @@ pub struct AttachmentRequest {
 /// A calendar invitation that goes along.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CalendarRequest {
-    /// The iCalendar object.
+    /// The iCalendar object: one VCALENDAR, with a METHOD of its own.
     pub content: String,
-    /// `REQUEST`, `CANCEL` and so on.
+    /// The same METHOD: `REQUEST`, `CANCEL` and so on.
     pub method: String,
 }
 
@@ -156,7 +157,10 @@ impl EmailRequest {
         self.check_body(&mut findings);
         self.check_headers(&mut findings);
         let attachments = self.check_attachments(&mut findings);
-        let calendar = self.check_calendar(&mut findings);
+        let calendar = self
+            .calendar
+            .as_ref()
+            .and_then(|given| Calendar::check(given, &mut findings));
         let (send_at, expires_at) = self.check_times(now, &mut findings);
         let policy = self.check_policy(policies, &defaults, &mut findings);
         let priority = match &self.priority {
@@ -347,29 +351,6 @@ impl EmailRequest {
             }
         }
         attachments
-    }
-
-    fn check_calendar(&self, findings: &mut Findings) -> Option<Calendar> {
-        let given = self.calendar.as_ref()?;
-        let method = given.method.to_ascii_uppercase();
-        if method.is_empty() || !method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-') {
-            findings.note(
-                "calendar.method",
-                "must be a method of iTIP such as REQUEST or CANCEL",
-            );
-        }
-        if !given.content.trim_start().starts_with("BEGIN:VCALENDAR")
-            || given.content.contains('\0')
-        {
-            findings.note(
-                "calendar.content",
-                "is not an iCalendar object: it must start with BEGIN:VCALENDAR",
-            );
-        }
-        Some(Calendar {
-            content: given.content.clone(),
-            method,
-        })
     }
 
     fn check_times(

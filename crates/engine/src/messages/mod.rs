@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use posthaste_core::message::MessagePolicy;
 use posthaste_core::port::{MessageBroker, MessageRetention, SharedStore, Tracer};
+use posthaste_core::retry_policy::RetryPolicy;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,6 +36,23 @@ pub struct MessageConfig {
     pub poll_interval: Duration,
     /// How long to keep messages that are over.
     pub retention: MessageRetention,
+}
+
+impl Default for MessageConfig {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        Self {
+            policy: MessagePolicy {
+                retry: RetryPolicy::message(),
+                max_publish_failures: 10,
+            },
+            poll_interval: Duration::from_secs(10),
+            retention: MessageRetention {
+                retried: 7 * DAY,
+                failed: 30 * DAY,
+            },
+        }
+    }
 }
 
 /// What the lane works with.

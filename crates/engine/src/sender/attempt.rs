@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::decision::{Budget, Conclusion, Decision, RecipientResult, decide};
 use posthaste_core::email::RecipientStatus;
-use posthaste_core::lifecycle::Refusal;
+use posthaste_core::lifecycle::{Refusal, State};
 use posthaste_core::port::{Finish, Gate, Lease, Outgoing, SharedStore, Span, SpanKind, Started};
 use posthaste_core::status::{DeadReason, Outcome, Status};
 
@@ -56,23 +56,29 @@ enum Ended {
 }
 
 impl Sender {
-    /// Sends, decides, records.
-    pub(super) async fn attempt(&self, started: Started, held: Held) {
+    /// Sends, decides, records. What is not past the gate after `patience` has failed. The state is
+    /// what it is then; `None` if it was handed back, or someone else had taken over.
+    pub(super) async fn attempt(
+        &self,
+        started: Started,
+        held: Held,
+        patience: Option<Duration>,
+    ) -> Option<State> {
         let begun = Instant::now();
         let mut span = self.trace(&started);
-        let decision = match self.send(&started, &held).await {
+        let decision = match self.send(&started, &held, patience).await {
             Ended::Answered(results) => self.decide(&started, &results),
             Ended::NotTried(reason) => not_tried(reason),
             Ended::NothingSent => {
                 span.fail("nothing was sent");
                 self.release(&held).await;
-                return;
+                return None;
             }
         };
         note(&mut *span, &decision);
         posthaste_core::failpoint::hit("sender.before_finish");
         self.finish(&started, held.lease, decision, begun.elapsed())
-            .await;
+            .await
     }
 
     /// Begins this attempt in the email's trace.
@@ -86,7 +92,7 @@ impl Sender {
     }
 
     /// Talks to the transport.
-    async fn send(&self, started: &Started, held: &Held) -> Ended {
+    async fn send(&self, started: &Started, held: &Held, patience: Option<Duration>) -> Ended {
         if started.expires_at.is_some_and(|at| at <= self.store.now()) {
             return Ended::NotTried(DeadReason::Expired);
         }
@@ -113,27 +119,34 @@ impl Sender {
         };
         let sending = AssertUnwindSafe(self.transport.send(&outgoing, &gate)).catch_unwind();
         tokio::pin!(sending);
+        let all_failed = |stage, cause: String| {
+            let failed = RecipientResult::Failed(Failure::new(stage, Cause::Io(cause)));
+            vec![failed; outgoing.recipients.len()]
+        };
+        let is_past_gate = || gate.passed.load(Ordering::SeqCst);
         let sent = tokio::select! {
             sent = &mut sending => sent,
             () = self.abort.cancelled() => {
-                if !gate.passed.load(Ordering::SeqCst) {
+                if !is_past_gate() {
                     return Ended::NothingSent;
+                }
+                sending.await
+            }
+            () = over(patience) => {
+                if !is_past_gate() {
+                    let cause = "the server took too long, and the caller does not wait any longer";
+                    return Ended::Answered(all_failed(Stage::Body, cause.into()));
                 }
                 sending.await
             }
         };
         let results = sent.unwrap_or_else(|_| {
-            let stage = if gate.passed.load(Ordering::SeqCst) {
+            let stage = if is_past_gate() {
                 Stage::FinalDot
             } else {
                 Stage::Body
             };
-            let failure = Failure::new(stage, Cause::Io("the transport panicked".into()));
-            outgoing
-                .recipients
-                .iter()
-                .map(|_| RecipientResult::Failed(failure.clone()))
-                .collect()
+            all_failed(stage, "the transport panicked".into())
         });
         // The gate stayed shut: we know that nothing was sent, and it is nobody's failure.
         let lease_lost = |result: &RecipientResult| matches!(result, RecipientResult::Failed(failure) if failure.cause == Cause::LeaseLost);
@@ -150,12 +163,7 @@ impl Sender {
         let expires_in = started
             .expires_at
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
-        let budget = Budget {
-            attempt_count: started.state.attempt_count,
-            max_attempts: self.budget(started),
-            unknown_count: started.state.unknown_count,
-            expires_in,
-        };
+        let budget = Budget::of(&started.state, self.budget(started), expires_in);
         decide(
             &started.recipients,
             results,
@@ -180,13 +188,14 @@ impl Sender {
         lease: Lease,
         decision: Decision,
         duration: Duration,
-    ) {
+    ) -> Option<State> {
         let transport = self.transport.name();
         let finish = Finish {
             lease,
             decision,
             transport: transport.to_owned(),
             budget: self.budget(started),
+            removes_sent: self.config.removes_sent,
         };
         let mut rest = FIRST_REST;
         let recorded = loop {
@@ -213,7 +222,7 @@ impl Sender {
             transport,
             "attempt"
         );
-        match recorded {
+        match &recorded {
             Some(Ok(state)) => match state.status {
                 Status::Sent => {
                     let took = self.store.now().duration_since(started.created_at);
@@ -237,6 +246,7 @@ impl Sender {
                 tracing::warn!(email_id = %lease.id, %refusal, "the result was refused")
             }
         }
+        recorded.and_then(Result::ok)
     }
 
     /// Hands an email back. The store may be away: the lease is kept meanwhile, so that nobody
@@ -251,6 +261,14 @@ impl Sender {
         self.metrics
             .attempt_ended(self.transport.name(), Outcome::Cancelled);
         self.scheduler.notify_one();
+    }
+}
+
+/// Ends when someone's patience does; never, if nobody waits.
+async fn over(patience: Option<Duration>) {
+    match patience {
+        Some(patience) => tokio::time::sleep(patience).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -6,6 +6,7 @@
 //! the way leaves the email in the store, where the rescuer or another sender finds it.
 
 mod attempt;
+pub(crate) mod inline;
 mod lease_keeper;
 
 use std::sync::Arc;
@@ -48,6 +49,12 @@ pub struct SenderConfig {
     pub lease: Duration,
     /// A ticket that is older than this is taken for lost.
     pub backstop: Duration,
+    /// Whether it takes what waits, or only sends what callers wait for.
+    pub takes_waiting: bool,
+    /// How long a caller waits for the first attempt.
+    pub patience: Duration,
+    /// Whether emails that were sent are removed at once.
+    pub removes_sent: bool,
 }
 
 /// Sends emails.
@@ -62,6 +69,8 @@ pub struct Sender {
     tracer: Arc<dyn Tracer>,
     config: SenderConfig,
     permits: Arc<Semaphore>,
+    /// For attempts that callers wait for: a backlog must not hold those up.
+    inline_permits: Arc<Semaphore>,
     leases: Arc<LeaseKeeper>,
     tasks: TaskTracker,
     /// Ends attempts that have not passed the gate, when draining took too long.
@@ -104,10 +113,10 @@ impl Sender {
             tracer,
         } = parts;
         let leases = Arc::new(LeaseKeeper::new(Arc::clone(&store), config.lease));
+        let permits = config.connections.max(1) * ATTEMPTS_PER_CONNECTION;
         Arc::new(Self {
-            permits: Arc::new(Semaphore::new(
-                config.connections.max(1) * ATTEMPTS_PER_CONNECTION,
-            )),
+            permits: Arc::new(Semaphore::new(permits)),
+            inline_permits: Arc::new(Semaphore::new(permits)),
             started_at: store.now(),
             tasks: TaskTracker::new(),
             abort: CancellationToken::new(),
@@ -129,6 +138,7 @@ impl Sender {
     pub async fn run(self: Arc<Self>, shutdown: CancellationToken, drain: Duration) {
         let keeper = tokio::spawn(Arc::clone(&self.leases).run());
         match self.broker.clone() {
+            _ if !self.config.takes_waiting => shutdown.cancelled().await,
             Some(broker) => self.take_tickets(&*broker, &shutdown).await,
             None => self.claim_until(&shutdown).await,
         }
@@ -351,7 +361,7 @@ impl Sender {
         let sender = Arc::clone(self);
         self.tasks.spawn(async move {
             match sender.its_turn(&started, permit).await {
-                Some(_permits) => sender.attempt(started, held).await,
+                Some(_permits) => drop(sender.attempt(started, held, None).await),
                 None => sender.release(&held).await,
             }
         });

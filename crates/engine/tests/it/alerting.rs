@@ -140,6 +140,7 @@ impl Desk {
                 decision: dead_of(DeadReason::HardBounce, error),
                 transport: "smtp".into(),
                 budget: 8,
+                removes_sent: false,
             }
         });
         store.finish(finishes.collect()).await.unwrap();

@@ -4,6 +4,7 @@
 
 mod alerting;
 mod bulk;
+mod inline;
 mod lost_worker;
 mod message;
 mod message_lane;

@@ -18,6 +18,7 @@ use posthaste_core::port::{
     SharedStore,
 };
 use posthaste_core::retry_policy::RetryPolicy;
+use posthaste_engine::metrics::Source;
 use posthaste_engine::runtime::EngineParts;
 use posthaste_engine::{
     AlertConfig, Engine, EngineConfig, MessageConfig, MessageMetrics, Metrics, Policies, Roles,
@@ -27,7 +28,7 @@ use posthaste_testkit::ManualClock;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use rusqlite::Connection;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::world::NoTransport;
@@ -137,6 +138,7 @@ impl Lane {
             message_metrics: Arc::new(MessageMetrics::new(&mut registry)),
             tracer: Arc::new(NoTracer),
             alert_channels: Vec::new(),
+            wake: Arc::new(Notify::new()),
         };
         Self {
             clock,
@@ -229,6 +231,8 @@ fn config() -> EngineConfig {
         drain: Duration::from_secs(1),
         session: day,
         alerts: AlertConfig::default(),
+        source: Source::Api,
+        patience: Duration::from_secs(1),
         messages: MessageConfig {
             policy: MessagePolicy {
                 retry: RetryPolicy::message(),
@@ -423,7 +427,9 @@ async fn what_is_not_kept_goes_back_at_shutdown() {
 async fn what_can_never_be_kept_goes_to_people() {
     let mut lane = Lane::start();
     let other = Connection::open(&lane.file).unwrap();
-    other.execute_batch("DROP TABLE retry_queue").unwrap();
+    other
+        .execute_batch("DROP TABLE posthaste_retry_queue")
+        .unwrap();
     lane.hand_in(8);
     let outgoing = lane.goes_out(Handed::Confirmed).await;
     assert_eq!(outgoing.destination, Destination::Review);

@@ -122,6 +122,15 @@ pub(crate) struct World {
 impl World {
     /// A world with these policies and room for this many tickets.
     pub(crate) fn with(policies: Policies, capacity: usize) -> Self {
+        Self::made(policies, capacity, Duration::from_secs(3600))
+    }
+
+    /// A world in which callers wait for so long and no longer.
+    pub(crate) fn with_patience(patience: Duration) -> Self {
+        Self::made(Policies::default(), 1000, patience)
+    }
+
+    fn made(policies: Policies, capacity: usize, patience: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::default());
         let mut options = SqliteOptions::new(folder.path().join("posthaste.db"));
@@ -150,16 +159,20 @@ impl World {
                 connections: 4,
                 lease: LEASE,
                 backstop: Duration::from_secs(3600),
+                takes_waiting: true,
+                patience,
+                removes_sent: false,
             },
         );
-        let intake = Arc::new(Intake::new(
+        let intake = Intake::new(
             Arc::clone(&store),
             Some(Arc::clone(&shared_broker)),
             Arc::clone(&policies),
             Some(Arc::clone(&metrics)),
             Arc::clone(&wake),
             Source::Api,
-        ));
+        );
+        let intake = Arc::new(intake.sending_by(Some(Arc::clone(&sender))));
         let scheduler = Scheduler::new(
             Arc::clone(&store),
             shared_broker,

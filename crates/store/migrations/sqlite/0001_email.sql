@@ -2,7 +2,7 @@
 
 -- An email as it was accepted. Never updated, except that its content may be erased.
 -- `content` stands last, so that lists never read the pages it spills into.
-CREATE TABLE email (
+CREATE TABLE posthaste_email (
     id               BLOB    NOT NULL UNIQUE,
     owner            TEXT    NOT NULL,
     message_key      TEXT    NOT NULL,
@@ -28,13 +28,13 @@ CREATE TABLE email (
     UNIQUE (message_key, owner)         -- in this order it also finds a key of any owner
 ) STRICT;
 
-CREATE INDEX email_first_recipient ON email (first_recipient);
-CREATE INDEX email_many_recipients ON email (id) WHERE recipient_count > 1;
-CREATE INDEX email_subject ON email (subject COLLATE NOCASE);
-CREATE INDEX email_template ON email (template) WHERE template IS NOT NULL;
+CREATE INDEX posthaste_email_first_recipient ON posthaste_email (first_recipient);
+CREATE INDEX posthaste_email_many_recipients ON posthaste_email (id) WHERE recipient_count > 1;
+CREATE INDEX posthaste_email_subject ON posthaste_email (subject COLLATE NOCASE);
+CREATE INDEX posthaste_email_template ON posthaste_email (template) WHERE template IS NOT NULL;
 
 -- The hot row: nothing but state. Its columns are the fields of `lifecycle::State`.
-CREATE TABLE email_log (
+CREATE TABLE posthaste_email_log (
     id                 BLOB    NOT NULL PRIMARY KEY,
     status             TEXT    NOT NULL CHECK (status IN ('pending', 'sending', 'sent', 'failed',
                                    'retry_queued', 'unknown', 'dead', 'discarded', 'cancelled')),
@@ -64,18 +64,19 @@ CREATE TABLE email_log (
 ) STRICT, WITHOUT ROWID;
 
 -- Written with OR: SQLite sees that `status = 'failed'` implies this, but not that it implies IN.
-CREATE INDEX email_log_waiting ON email_log (status, next_attempt_at)
+CREATE INDEX posthaste_email_log_waiting ON posthaste_email_log (status, next_attempt_at)
     WHERE status = 'pending' OR status = 'sending' OR status = 'failed'
        OR status = 'retry_queued' OR status = 'unknown';
-CREATE INDEX email_log_lease ON email_log (locked_until) WHERE locked_until IS NOT NULL;
+CREATE INDEX posthaste_email_log_lease ON posthaste_email_log (locked_until)
+    WHERE locked_until IS NOT NULL;
 -- Waits without a ticket: scheduled for later, replayed, or the broker had no room.
-CREATE INDEX email_log_unqueued ON email_log (next_attempt_at)
+CREATE INDEX posthaste_email_log_unqueued ON posthaste_email_log (next_attempt_at)
     WHERE status = 'pending' AND last_queued_at IS NULL;
 -- The operator's desk. Sent emails never enter it.
-CREATE INDEX email_log_desk ON email_log (status, id)
+CREATE INDEX posthaste_email_log_desk ON posthaste_email_log (status, id)
     WHERE status = 'dead' OR status = 'discarded' OR status = 'cancelled';
 
-CREATE TABLE email_attempt (
+CREATE TABLE posthaste_email_attempt (
     email_id        BLOB    NOT NULL,
     number          INTEGER NOT NULL,
     started_at      INTEGER NOT NULL,
@@ -93,7 +94,7 @@ CREATE TABLE email_attempt (
 ) STRICT, WITHOUT ROWID;
 
 -- Where each recipient stands; only for emails whose recipients differ.
-CREATE TABLE recipient (
+CREATE TABLE posthaste_recipient (
     email_id BLOB    NOT NULL,
     position INTEGER NOT NULL,
     address  TEXT    NOT NULL,
@@ -105,7 +106,7 @@ CREATE TABLE recipient (
 
 -- Counters, written in the same transactions as the rows: `n` emails went from one state to
 -- another in this minute. From '' means accepted, to '' means pruned.
-CREATE TABLE stat (
+CREATE TABLE posthaste_stat (
     minute      INTEGER NOT NULL,
     from_status TEXT    NOT NULL,
     to_status   TEXT    NOT NULL,
@@ -113,7 +114,7 @@ CREATE TABLE stat (
     PRIMARY KEY (minute, from_status, to_status)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE audit_log (
+CREATE TABLE posthaste_audit_log (
     seq     INTEGER PRIMARY KEY,
     at      INTEGER NOT NULL,
     actor   TEXT    NOT NULL,
@@ -122,7 +123,7 @@ CREATE TABLE audit_log (
     result  TEXT    NOT NULL
 ) STRICT;
 
-CREATE TABLE api_key (
+CREATE TABLE posthaste_api_key (
     id             TEXT    NOT NULL PRIMARY KEY,
     secret_hash    BLOB    NOT NULL UNIQUE,
     name           TEXT    NOT NULL,
@@ -134,7 +135,7 @@ CREATE TABLE api_key (
 ) STRICT;
 
 -- The dev inbox.
-CREATE TABLE capture (
+CREATE TABLE posthaste_capture (
     seq         INTEGER PRIMARY KEY,
     email_id    BLOB    NOT NULL,
     captured_at INTEGER NOT NULL,
@@ -142,4 +143,4 @@ CREATE TABLE capture (
     recipients  TEXT    NOT NULL,  -- JSON array
     content     BLOB    NOT NULL
 ) STRICT;
-CREATE INDEX capture_email ON capture (email_id);
+CREATE INDEX posthaste_capture_email ON posthaste_capture (email_id);

@@ -1,6 +1,6 @@
 -- What is to be told outside of the store, at least once. Written in the transaction of what it
 -- follows from, removed once it was told.
-CREATE TABLE event (
+CREATE TABLE posthaste_event (
     seq          INTEGER PRIMARY KEY AUTOINCREMENT,
     kind         TEXT    NOT NULL CHECK (kind IN ('email_dead')),
     email_id     BLOB    NOT NULL,
@@ -10,4 +10,4 @@ CREATE TABLE event (
     attempts     INTEGER NOT NULL,
     locked_until INTEGER
 ) STRICT;
-CREATE INDEX event_email ON event (email_id);
+CREATE INDEX posthaste_event_email ON posthaste_event (email_id);

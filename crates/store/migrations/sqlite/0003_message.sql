@@ -1,7 +1,7 @@
 -- Messages of other services that wait for their next retry. The columns from `status` on are the
 -- fields of `message::MessageState`; the payload stands last, so that lists never read the pages it
 -- spills into.
-CREATE TABLE retry_queue (
+CREATE TABLE posthaste_retry_queue (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,
     message_id       BLOB    NOT NULL UNIQUE,
     original_queue   TEXT    NOT NULL,
@@ -25,17 +25,19 @@ CREATE TABLE retry_queue (
 ) STRICT;
 
 -- What waits, claimed or not.
-CREATE INDEX idx_retry_next_retry ON retry_queue (next_retry_at) WHERE status = 'pending';
+CREATE INDEX posthaste_idx_retry_next_retry ON posthaste_retry_queue (next_retry_at)
+    WHERE status = 'pending';
 -- The operator's desk. Republished messages never enter it.
-CREATE INDEX retry_queue_desk ON retry_queue (status, id)
+CREATE INDEX posthaste_retry_queue_desk ON posthaste_retry_queue (status, id)
     WHERE status = 'failed' OR status = 'discarded';
 -- For pruning.
-CREATE INDEX retry_queue_over ON retry_queue (status, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX posthaste_retry_queue_over ON posthaste_retry_queue (status, finished_at)
+    WHERE finished_at IS NOT NULL;
 
 -- How many messages are in each state, written in the same transactions as the rows.
-CREATE TABLE message_count (
+CREATE TABLE posthaste_message_count (
     status TEXT    NOT NULL PRIMARY KEY,
     n      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO message_count (status, n)
+INSERT INTO posthaste_message_count (status, n)
 VALUES ('pending', 0), ('retried', 0), ('failed', 0), ('discarded', 0);

@@ -1,26 +1,27 @@
 -- How far the conversation had got when an attempt failed.
-ALTER TABLE email_attempt ADD COLUMN stage TEXT;
+ALTER TABLE posthaste_email_attempt ADD COLUMN stage TEXT;
 
 -- What an operator's action was meant for, where it was for many.
-ALTER TABLE audit_log ADD COLUMN filter TEXT;
-ALTER TABLE audit_log ADD COLUMN count INTEGER;
-CREATE INDEX audit_log_subject ON audit_log (subject, seq);
-CREATE INDEX audit_log_actor ON audit_log (actor, seq);
-CREATE INDEX audit_log_action ON audit_log (action, seq);
+ALTER TABLE posthaste_audit_log ADD COLUMN filter TEXT;
+ALTER TABLE posthaste_audit_log ADD COLUMN count INTEGER;
+CREATE INDEX posthaste_audit_log_subject ON posthaste_audit_log (subject, seq);
+CREATE INDEX posthaste_audit_log_actor ON posthaste_audit_log (actor, seq);
+CREATE INDEX posthaste_audit_log_action ON posthaste_audit_log (action, seq);
 -- What was written stays as it was written; only its retention removes it.
-CREATE TRIGGER audit_log_append_only BEFORE UPDATE ON audit_log
+CREATE TRIGGER posthaste_audit_log_append_only BEFORE UPDATE ON posthaste_audit_log
 BEGIN
     SELECT RAISE(ABORT, 'the audit log is append-only');
 END;
 
 -- Dead letters by what they died of. Groups are counted in the first, and their first and last
 -- found; the second lists the emails of one.
-CREATE INDEX email_log_dead ON email_log (fingerprint, dead_reason, finished_at)
+CREATE INDEX posthaste_email_log_dead ON posthaste_email_log (fingerprint, dead_reason, finished_at)
     WHERE status = 'dead';
-CREATE INDEX email_log_dead_list ON email_log (fingerprint, id) WHERE status = 'dead';
+CREATE INDEX posthaste_email_log_dead_list ON posthaste_email_log (fingerprint, id)
+    WHERE status = 'dead';
 
 -- One action over many dead letters. `position`: how many of its items are behind it.
-CREATE TABLE operation (
+CREATE TABLE posthaste_operation (
     id              BLOB    NOT NULL PRIMARY KEY,
     action          TEXT    NOT NULL CHECK (action IN ('retry', 'discard')),
     filter          TEXT    NOT NULL,
@@ -37,11 +38,12 @@ CREATE TABLE operation (
     CHECK (done + skipped <= total),
     CHECK ((finished_at IS NOT NULL) = (status IN ('cancelled', 'done')))
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX operation_running ON operation (next_step_at) WHERE status = 'running';
+CREATE INDEX posthaste_operation_running ON posthaste_operation (next_step_at)
+    WHERE status = 'running';
 
 -- The emails that were dead when it was made, and the death that was meant: an email that was tried
 -- since has another token. Removed when the operation is over.
-CREATE TABLE operation_item (
+CREATE TABLE posthaste_operation_item (
     operation_id BLOB    NOT NULL,
     position     INTEGER NOT NULL,         -- 0, 1, 2 … in the order of treatment
     email_id     BLOB    NOT NULL,
@@ -50,13 +52,13 @@ CREATE TABLE operation_item (
 ) STRICT, WITHOUT ROWID;
 
 -- Templates. A deleted one keeps its versions: emails were made from them.
-CREATE TABLE template (
+CREATE TABLE posthaste_template (
     name       TEXT    NOT NULL PRIMARY KEY,
     version    INTEGER NOT NULL CHECK (version > 0),
     deleted_at INTEGER
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE template_version (
-    name        TEXT    NOT NULL REFERENCES template,
+CREATE TABLE posthaste_template_version (
+    name        TEXT    NOT NULL REFERENCES posthaste_template,
     version     INTEGER NOT NULL CHECK (version > 0),
     description TEXT    NOT NULL,
     mail_from   TEXT,
@@ -72,26 +74,26 @@ CREATE TABLE template_version (
 ) STRICT, WITHOUT ROWID;
 
 -- The newest emails of a template are found without sorting all of them.
-DROP INDEX email_template;
-CREATE INDEX email_template ON email (template, id) WHERE template IS NOT NULL;
+DROP INDEX posthaste_email_template;
+CREATE INDEX posthaste_email_template ON posthaste_email (template, id) WHERE template IS NOT NULL;
 
 -- People who may use the dashboard.
-CREATE TABLE admin (
+CREATE TABLE posthaste_admin (
     name          TEXT    NOT NULL PRIMARY KEY,
     role          TEXT    NOT NULL CHECK (role IN ('viewer', 'operator')),
     password_hash TEXT    NOT NULL,
     created_at    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE admin_session (
+CREATE TABLE posthaste_admin_session (
     secret_hash BLOB    NOT NULL PRIMARY KEY,
-    name        TEXT    NOT NULL REFERENCES admin ON DELETE CASCADE,
+    name        TEXT    NOT NULL REFERENCES posthaste_admin ON DELETE CASCADE,
     created_at  INTEGER NOT NULL,
     expires_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX admin_session_name ON admin_session (name);
+CREATE INDEX posthaste_admin_session_name ON posthaste_admin_session (name);
 
 -- Deaths that no alert counts yet. Written in the transaction in which the email died.
-CREATE TABLE death (
+CREATE TABLE posthaste_death (
     seq         INTEGER PRIMARY KEY,
     email_id    BLOB    NOT NULL,
     at          INTEGER NOT NULL,
@@ -99,11 +101,11 @@ CREATE TABLE death (
     fingerprint TEXT    NOT NULL,
     error       TEXT
 ) STRICT;
-CREATE INDEX death_email ON death (email_id);
+CREATE INDEX posthaste_death_email ON posthaste_death (email_id);
 
 -- What each channel has to tell. What is being told stays as it is until it was told; what dies
 -- meanwhile waits beside it.
-CREATE TABLE alert_group (
+CREATE TABLE posthaste_alert_group (
     channel     TEXT    NOT NULL,
     taken       INTEGER NOT NULL DEFAULT 0, -- whether it is being told
     fingerprint TEXT    NOT NULL,
@@ -116,10 +118,10 @@ CREATE TABLE alert_group (
     email_id    BLOB    NOT NULL,
     PRIMARY KEY (channel, taken, fingerprint)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX alert_group_email ON alert_group (email_id);
+CREATE INDEX posthaste_alert_group_email ON posthaste_alert_group (email_id);
 
 -- When each channel may speak again.
-CREATE TABLE alert_channel (
+CREATE TABLE posthaste_alert_channel (
     name         TEXT    NOT NULL PRIMARY KEY,
     rests_until  INTEGER NOT NULL,        -- it says nothing before
     locked_until INTEGER,
@@ -131,4 +133,4 @@ CREATE TABLE alert_channel (
 ) STRICT, WITHOUT ROWID;
 
 -- Up to which number its attempts were removed after their retention, while the email stays.
-ALTER TABLE email_log ADD COLUMN attempts_pruned_to INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE posthaste_email_log ADD COLUMN attempts_pruned_to INTEGER NOT NULL DEFAULT 0;

@@ -1,22 +1,25 @@
 //! New emails.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
 use posthaste_core::email::{EmailId, NewEmail};
-use posthaste_core::port::{Accepted, StoreError, StoreResult};
+use posthaste_core::port::{Accepted, Opened, StoreError, StoreResult};
 use posthaste_core::status::Status;
-use tokio_postgres::{Error, Row, Statement};
+use tokio_postgres::{Error, GenericClient, Row, Statement};
 use uuid::Uuid;
 
 use super::PostgresStore;
+use super::attempt::hand_back;
 use super::books::Books;
 use super::error::{Trouble, corrupt};
 use super::list::has_nul;
 use super::pool::Values;
 use super::state_row::{get, named};
 use super::writer::Wants;
-use crate::ledger::{Ledger as _, rounded_up};
+use crate::ledger::{First, Ledger as _, begin_accepted, rounded_up};
 
 impl PostgresStore {
     pub(super) async fn accept_all(
@@ -24,22 +27,54 @@ impl PostgresStore {
         emails: Vec<NewEmail>,
         ticketed: bool,
     ) -> StoreResult<Vec<StoreResult<Accepted>>> {
+        let first = if ticketed {
+            First::Ticket
+        } else {
+            First::Finder
+        };
         // Each entry stands for itself: one that fails spoils no other.
-        let accepting = emails.into_iter().map(|email| {
+        let accepting = emails.into_iter().map(async |email| {
             let id = email.id;
-            let wants = Wants {
-                new: Some((email, ticketed)),
-                ..Wants::default()
-            };
-            self.writer
-                .run(wants, move |books| books.accepted.get(&id).cloned())
+            let accepted = self
+                .writer
+                .run(Wants::new_email(email, first), move |books| {
+                    books.accepted.get(&id).cloned()
+                });
+            accepted.await?.ok_or_else(not_inserted)
         });
-        let lost = || StoreError::Failed("the email was not inserted".into());
-        Ok(futures_util::future::join_all(accepting)
-            .await
-            .into_iter()
-            .map(|answer| answer.and_then(|accepted| accepted.ok_or_else(lost)))
-            .collect())
+        Ok(futures_util::future::join_all(accepting).await)
+    }
+
+    pub(super) async fn accept_and_begin(
+        &self,
+        emails: Vec<NewEmail>,
+        worker: &str,
+        lease: Duration,
+    ) -> StoreResult<Vec<StoreResult<Opened>>> {
+        let opening = emails.into_iter().map(async |email: NewEmail| {
+            let (worker, new) = (worker.to_owned(), email.clone());
+            let open = move |books: &mut Books| match books.accepted.get(&new.id).cloned()? {
+                Accepted::Created => {
+                    let Ok(started) = begin_accepted(books, &new, &worker, lease);
+                    started.map(|started| Opened::Started(Box::new(started)))
+                }
+                Accepted::Replayed(id, status) => Some(Opened::Replayed(id, status)),
+                Accepted::KeyConflict(id) => Some(Opened::KeyConflict(id)),
+            };
+            // Nobody would hold the lease of one that came too late for its caller.
+            let writer = Arc::clone(&self.writer);
+            let unclaimed = move |opened: Option<Opened>| {
+                if let Some(Opened::Started(started)) = opened {
+                    hand_back(writer, vec![started.lease]);
+                }
+            };
+            let wants = Wants::new_email(email, First::Caller);
+            let opened = self
+                .writer
+                .run_claimed(wants, open, Some(Box::new(unclaimed)));
+            opened.await?.ok_or_else(not_inserted)
+        });
+        Ok(futures_util::future::join_all(opening).await)
     }
 
     pub(super) async fn accepted_earlier(
@@ -87,24 +122,32 @@ const INSERT_EMAILS: &str =
 const INSERT_STATES: &str =
     "INSERT INTO email_log (id, status, phase, attempt_number, attempt_count, budget_from,
          max_attempts, next_attempt_at, lease_token, lost_count, unknown_count,
-         possible_duplicate, last_queued_at)
+         possible_duplicate, last_queued_at, inline)
      SELECT u.id, 'pending', 'idle', 0, 0, 0, u.max_attempts, coalesce(e.send_at, e.created_at),
          0, 0, 0, false,
          CASE WHEN u.ticketed AND coalesce(e.send_at, e.created_at) <= e.created_at
-              THEN e.created_at END
-     FROM unnest($1::uuid[], $2::int4[], $3::bool[]) AS u (id, max_attempts, ticketed)
+              THEN e.created_at END, u.inline
+     FROM unnest($1::uuid[], $2::int4[], $3::bool[], $4::bool[])
+         AS u (id, max_attempts, ticketed, inline)
      JOIN email e ON e.id = u.id
      ON CONFLICT (id) DO NOTHING";
 
-const EXISTING: &str = "SELECT e.message_key, e.owner, e.id, e.payload_hash, l.status
+pub(super) const EXISTING: &str = "SELECT e.message_key, e.owner, e.id, e.payload_hash, l.status
      FROM unnest($1::text[], $2::text[]) AS u (message_key, owner)
      JOIN email e ON e.message_key = u.message_key AND e.owner = u.owner
      JOIN email_log l ON l.id = e.id";
 
-/// A new email, and whether a ticket follows.
-pub(super) type NewEntry = (NewEmail, bool);
+pub(super) fn not_inserted() -> StoreError {
+    StoreError::Failed("the email was not inserted".into())
+}
 
-/// The insertion of a flush's new emails.
+/// A new email, and who makes its first attempt.
+pub(super) type NewEntry = (NewEmail, First);
+
+/// The statements that insert emails and their states.
+pub(super) const INSERT: [&str; 2] = [INSERT_EMAILS, INSERT_STATES];
+
+/// The insertion of new emails.
 pub(super) struct Insert<'a> {
     emails: &'a [&'a NewEntry],
     json: Vec<[String; 4]>,
@@ -122,6 +165,14 @@ impl<'a> Insert<'a> {
             let emails = client.prepare_cached(INSERT_EMAILS).await?;
             Some((emails, client.prepare_cached(INSERT_STATES).await?))
         };
+        Ok(Self::new(emails, statements)?)
+    }
+
+    /// The insertion by statements that are prepared already; none for no emails.
+    pub(super) fn new(
+        emails: &'a [&'a NewEntry],
+        statements: Option<(Statement, Statement)>,
+    ) -> StoreResult<Self> {
         let json = emails
             .iter()
             .map(|(email, _)| {
@@ -141,7 +192,7 @@ impl<'a> Insert<'a> {
     }
 
     /// Sends both statements and gives the ids of those that are new.
-    pub(super) async fn run(&self, client: &ClientWrapper) -> Result<Vec<Row>, Error> {
+    pub(super) async fn run(&self, client: &impl GenericClient) -> Result<Vec<Row>, Error> {
         let Some((insert_emails, insert_states)) = &self.statements else {
             return Ok(Vec::new());
         };
@@ -162,7 +213,8 @@ impl<'a> Insert<'a> {
             e.max_attempts
                 .map(|most| i32::try_from(most).unwrap_or(i32::MAX))
         };
-        let ticketed: Vec<bool> = all.iter().map(|(_, ticketed)| *ticketed).collect();
+        let is_first = |who: First| -> Vec<bool> { all.iter().map(|(_, f)| *f == who).collect() };
+        let (ticketed, inline) = (is_first(First::Ticket), is_first(First::Caller));
         let (owners, keys) = (column(all, |e| &*e.owner), column(all, |e| &*e.message_key));
         let hashes = column(all, |e| e.payload_hash.as_slice());
         let templates = column(all, |e| e.template.as_deref());
@@ -198,7 +250,7 @@ impl<'a> Insert<'a> {
             &traces,
             &contents,
         ];
-        let states: Values<'_> = &[&ids, &budgets, &ticketed];
+        let states: Values<'_> = &[&ids, &budgets, &ticketed, &inline];
         let (inserted, stated) = tokio::join!(
             biased;
             client.query(insert_emails, emails),
@@ -234,9 +286,16 @@ impl<'a> Insert<'a> {
             .iter()
             .copied()
             .partition(|(email, _)| new.contains(&email.id));
-        for (email, ticketed) in created {
+        for (email, first) in created {
             books.accepted.insert(email.id, Accepted::Created);
-            books.concerns_schedulers |= !ticketed || email.send_at.is_some_and(|at| at > now);
+            match first {
+                First::Ticket => {
+                    books.concerns_schedulers |= email.send_at.is_some_and(|at| at > now);
+                }
+                First::Finder => books.concerns_schedulers = true,
+                // It is begun in the same breath.
+                First::Caller => books.add_state(email.id, first.state(email, now)),
+            }
         }
         if replayed.is_empty() {
             return Ok(());
@@ -254,14 +313,14 @@ impl<'a> Insert<'a> {
 }
 
 /// An email that was accepted before under the same key.
-struct Earlier {
+pub(super) struct Earlier {
     id: EmailId,
     payload_hash: Vec<u8>,
     status: Status,
 }
 
 impl Earlier {
-    fn of(row: &Row) -> StoreResult<Self> {
+    pub(super) fn of(row: &Row) -> StoreResult<Self> {
         Ok(Self {
             id: EmailId(get(row, 2)?),
             payload_hash: get(row, 3)?,
@@ -270,7 +329,7 @@ impl Earlier {
     }
 
     /// The same again, or something else.
-    fn answer(&self, payload_hash: &[u8; 32]) -> Accepted {
+    pub(super) fn answer(&self, payload_hash: &[u8; 32]) -> Accepted {
         if self.payload_hash == payload_hash {
             Accepted::Replayed(self.id, self.status)
         } else {

@@ -47,17 +47,16 @@ impl PostgresStore {
         };
         // Nobody would hold the leases of a begin that came too late for its caller.
         let writer = Arc::clone(&self.writer);
-        let hand_back = move |(opened, _): (Vec<(EmailId, Opened)>, Timestamp)| {
+        let unclaimed = move |(opened, _): (Vec<(EmailId, Opened)>, Timestamp)| {
             let begun = opened.iter().filter_map(|(id, opened)| {
                 let token = opened.as_ref().ok()?.lease_token;
                 Some(Lease { id: *id, token })
             });
-            let leases: Vec<Lease> = begun.collect();
-            tokio::spawn(async move { apply_to_leases(&writer, leases, release).await });
+            hand_back(writer, begun.collect());
         };
         let (opened, now) = self
             .writer
-            .run_claimed(Wants::states(ids), begin, Some(Box::new(hand_back)))
+            .run_claimed(Wants::states(ids), begin, Some(Box::new(unclaimed)))
             .await?;
         let begun = opened
             .iter()
@@ -177,6 +176,11 @@ impl PostgresStore {
             })
             .await
     }
+}
+
+/// Releases leases that nobody holds.
+pub(super) fn hand_back(writer: Arc<Writer>, leases: Vec<Lease>) {
+    tokio::spawn(async move { apply_to_leases(&writer, leases, release).await });
 }
 
 fn release(token: i64) -> Event<'static> {

@@ -15,7 +15,7 @@ use posthaste_core::port::{Accepted, StoreResult};
 use posthaste_core::status::{DeadReason, Status};
 use tokio_postgres::Row;
 
-pub(super) use self::write_back::{ERASE, INSERT_AUDIT, Pipeline, Value, int, values};
+pub(super) use self::write_back::{COUNT, ERASE, INSERT_AUDIT, Pipeline, Value, int, values};
 use super::state_row::{get, named, optional_name, state_of};
 use crate::ledger::{Facts, Ledger};
 
@@ -36,6 +36,7 @@ pub(super) struct Books {
     given_up: Vec<(EmailId, Option<DeadReason>)>,
     reached: Vec<EmailId>,
     erased: Vec<EmailId>,
+    removed: Vec<EmailId>,
     deaths: Vec<(EmailId, State)>,
     audit: Vec<[String; 4]>,
     moves: BTreeMap<(Option<Status>, Option<Status>), i64>,
@@ -59,6 +60,7 @@ impl Books {
             given_up: Vec::new(),
             reached: Vec::new(),
             erased: Vec::new(),
+            removed: Vec::new(),
             deaths: Vec::new(),
             audit: Vec::new(),
             moves: BTreeMap::new(),
@@ -71,6 +73,11 @@ impl Books {
         let id = EmailId(get(row, id_at)?);
         self.states.insert(id, state_of(row, 0)?);
         Ok(id)
+    }
+
+    /// Takes in the state of an email that was inserted.
+    pub(super) fn add_state(&mut self, id: EmailId, state: State) {
+        self.states.insert(id, state);
     }
 
     /// Takes in facts that were read with `READ_FACTS`.
@@ -164,6 +171,12 @@ impl Ledger for Books {
 
     fn accept_recipients(&mut self, id: EmailId) -> Result<(), Infallible> {
         self.reached.push(id);
+        Ok(())
+    }
+
+    fn remove(&mut self, id: EmailId, status: Status) -> Result<(), Infallible> {
+        self.removed.push(id);
+        self.count(Some(status), None, 1);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use super::error::corrupt;
 use super::pool::Pool;
 use super::search::{self, Common};
 use super::state_row::{get, named, optional_name, unsigned};
-use super::{PostgresStore, recipient_row};
+use super::{PREFIX, PostgresStore, recipient_row};
 use crate::dead_group;
 
 /// A walk looks at so many emails at first, and at so many at once in the end.
@@ -135,7 +135,7 @@ impl PostgresStore {
         if owner.is_some_and(has_nul) {
             return Ok(Vec::new());
         }
-        let sql = dead_group::query(owner.is_some().then_some("$1"));
+        let sql = dead_group::query(PREFIX, owner.is_some().then_some("$1"));
         let bound: Vec<&(dyn ToSql + Sync)> = owner.iter().map(|owner| owner as _).collect();
         let rows = self.desk.query(&sql, &bound).await?;
         let rows: StoreResult<Vec<_>> = rows.iter().map(group_of).collect();

@@ -11,6 +11,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0002_event.sql"),
     include_str!("../../migrations/postgres/0003_message.sql"),
     include_str!("../../migrations/postgres/0004_desk.sql"),
+    include_str!("../../migrations/postgres/0005_inline.sql"),
 ];
 
 /// Applies what is missing. Several instances may start at the same time: the others wait.
@@ -49,6 +50,24 @@ pub(super) async fn migrate(client: &mut Client) -> StoreResult<()> {
             .map_err(store_error)?;
     }
     transaction.commit().await.map_err(store_error)
+}
+
+/// Makes the schema, if there is none. Its name is a plain one.
+pub(super) async fn make_schema(client: &Client, schema: Option<&str>) -> StoreResult<()> {
+    let Some(schema) = schema else {
+        return Ok(());
+    };
+    // Asked first: it may be there, and we may have no right to make one.
+    let sql = "SELECT to_regnamespace($1) IS NOT NULL";
+    let row = client
+        .query_one(sql, &[&schema])
+        .await
+        .map_err(store_error)?;
+    if row.get::<_, bool>(0) {
+        return Ok(());
+    }
+    let sql = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
+    client.batch_execute(&sql).await.map_err(store_error)
 }
 
 /// Refuses a database that is not up to date, and changes nothing.

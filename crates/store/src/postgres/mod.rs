@@ -5,6 +5,7 @@
 //! everything with one statement per table. Time is the database's.
 
 mod accept;
+mod accept_in;
 mod act;
 mod admin;
 mod alert;
@@ -53,12 +54,18 @@ use self::pool::{Connector, Pool};
 use self::writer::{Wants, Writer};
 use crate::sweep::Sweep;
 
+/// What the names of our tables begin with: nothing, since a schema keeps them apart from others.
+const PREFIX: &str = "";
+
 /// How a PostgreSQL store is opened.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
     /// `postgresql://user:password@host:port/database`. The tables are in the first schema of the
     /// search path; `?options=-csearch_path%3Dposthaste` chooses another.
     pub url: String,
+    /// The schema of the tables, if not the first of the search path. It is made if it is not
+    /// there.
+    pub schema: Option<String>,
     /// How many connections are shared for reading and claiming.
     pub connections: usize,
     /// How many further connections write at the same time.
@@ -81,6 +88,7 @@ impl PostgresOptions {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            schema: None,
             connections: 8,
             writers: 2,
             deadline: Duration::from_secs(10),
@@ -119,6 +127,8 @@ pub struct PostgresStore {
     clock: Arc<DatabaseClock>,
     bell: Arc<Bell>,
     listener: Option<AbortHandle>,
+    /// Where our tables are.
+    schema: String,
     /// Where claims are counted.
     slot: i32,
     /// Whether the next look for emails without a ticket begins with retries.
@@ -136,6 +146,7 @@ impl PostgresStore {
         let (mut client, _) = connector.connect_to_listen().await?;
         check_version(&client).await?;
         if options.migrates {
+            migration::make_schema(&client, options.schema.as_deref()).await?;
             migration::migrate(&mut client).await?;
         } else {
             migration::check(&client).await?;
@@ -145,7 +156,8 @@ impl PostgresStore {
             .await
             .map_err(store_error)?;
         let clock = Arc::new(DatabaseClock::new(row.get(0)));
-        let bell = Arc::new(Bell::new(row.get(1), options.listens));
+        let schema: String = row.get(1);
+        let bell = Arc::new(Bell::new(&schema, options.listens));
         let listener = options.listens.then(|| {
             tokio::spawn(listener::run(connector.clone(), Arc::clone(&bell))).abort_handle()
         });
@@ -166,6 +178,7 @@ impl PostgresStore {
             clock,
             bell,
             listener,
+            schema,
             slot: writer::slot(),
             retries_first: AtomicBool::new(false),
             attempt_sweep: Sweep::default(),
@@ -209,7 +222,7 @@ impl PostgresStore {
     #[doc(hidden)]
     #[must_use]
     pub fn dead_group_query() -> String {
-        crate::dead_group::query(None)
+        crate::dead_group::query(PREFIX, None)
     }
 }
 

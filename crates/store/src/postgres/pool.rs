@@ -44,6 +44,15 @@ impl Connector {
         let invalid = |error: &dyn std::fmt::Display| {
             StoreError::Failed(format!("the database URL is not valid: {error}"))
         };
+        if let Some(schema) = &options.schema
+            && !is_plain_name(schema)
+        {
+            return Err(StoreError::Failed(format!(
+                "the schema `{}` is not a plain name: use lower-case letters, digits and _, at \
+                 most 63",
+                schema.escape_debug()
+            )));
+        }
         // With us, `require` checks the certificate; these are other words for it.
         let url = options
             .url
@@ -156,7 +165,18 @@ fn session_options(config: &Config, options: &PostgresOptions) -> String {
         settings.push(' ');
         settings.push_str(own);
     }
+    if let Some(schema) = &options.schema {
+        settings.push_str(" -c search_path=");
+        settings.push_str(schema);
+    }
     settings
+}
+
+/// Whether a name needs no quotes.
+fn is_plain_name(name: &str) -> bool {
+    let rest = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    let first = |b: &u8| b.is_ascii_lowercase() || *b == b'_';
+    name.len() <= 63 && name.bytes().all(rest) && name.as_bytes().first().is_some_and(first)
 }
 
 fn tls() -> Result<MakeRustlsConnect, rustls::Error> {

@@ -155,7 +155,7 @@ async fn prune_emails(
     let now = present(client).await?;
     let purged = remove(client, now, DELETE_DEAD, retention.dead, most).await?;
     if purged > 0 {
-        let purge = Purge::of(retention.dead, purged.unsigned_abs());
+        let purge = Purge::of(retention.dead);
         let audit = client.prepare_cached(AUDIT_PURGE).await?;
         let values: super::pool::Values<'_> = &[
             &now,

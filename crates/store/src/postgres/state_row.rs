@@ -11,9 +11,9 @@ pub(super) const STATE_COLUMNS: &str =
     "l.status, l.phase, l.attempt_number, l.attempt_count, l.budget_from, l.max_attempts,
      l.next_attempt_at, l.locked_until, l.lease_token, l.worker, l.started_at, l.lost_count,
      l.unknown_count, l.possible_duplicate, l.last_queued_at, l.last_error, l.error_class,
-     l.dead_reason, l.fingerprint, l.sent_at, l.finished_at";
+     l.dead_reason, l.fingerprint, l.sent_at, l.finished_at, l.inline";
 /// How many columns that are.
-pub(super) const STATE_WIDTH: usize = 21;
+pub(super) const STATE_WIDTH: usize = 22;
 
 /// Reads a name such as a status.
 pub(super) fn named<T: std::str::FromStr>(row: &Row, at: usize) -> StoreResult<T>
@@ -73,5 +73,6 @@ pub(super) fn state_of(row: &Row, at: usize) -> StoreResult<State> {
         fingerprint: get(row, at + 18)?,
         sent_at: get(row, at + 19)?,
         finished_at: get(row, at + 20)?,
+        inline: get(row, at + 21)?,
     })
 }

@@ -8,11 +8,11 @@ use posthaste_core::port::{Store as _, StoreResult};
 use tokio_postgres::Error;
 use uuid::Uuid;
 
-use super::PostgresStore;
 use super::books::ERASE;
 use super::state_row::get;
+use super::{PREFIX, PostgresStore};
 use crate::prune::before;
-use crate::sweep::{ATTEMPTS, CONTENT, PIECE, Sweep, Swept, smallest_id};
+use crate::sweep::{self, PIECE, Sweep, Swept, smallest_id};
 
 /// What has happened since they were found is looked at again; rows that someone holds are left
 /// for another time.
@@ -36,7 +36,7 @@ impl PostgresStore {
     ) -> StoreResult<Swept> {
         self.sweep(
             &self.attempt_sweep,
-            ATTEMPTS,
+            &sweep::attempts(PREFIX),
             kept,
             most,
             (STRIP_ATTEMPTS, &[]),
@@ -51,7 +51,7 @@ impl PostgresStore {
     ) -> StoreResult<Swept> {
         self.sweep(
             &self.content_sweep,
-            CONTENT,
+            &sweep::content(PREFIX),
             kept,
             most,
             (LOCK_OVER, &ERASE),
@@ -63,7 +63,7 @@ impl PostgresStore {
     async fn sweep(
         &self,
         sweep: &Sweep,
-        sql: &'static str,
+        sql: &str,
         kept: Option<Duration>,
         most: usize,
         (lock, further): (&'static str, &[&'static str]),

@@ -169,6 +169,7 @@ const CHECKS: [(&str, &str, &str); 11] = [
              SELECT t.email_id, count(*) AS recorded FROM email_attempt t
              JOIN email_log b ON b.id = t.email_id
              WHERE t.number > b.budget_from AND t.outcome IN ('transient', 'permanent', 'unknown')
+               AND NOT (b.inline AND t.number = 1)
              GROUP BY t.email_id) AS a ON a.email_id = l.id
          WHERE l.attempt_count <> coalesce(a.recorded, 0)
            AND l.attempts_pruned_to <= l.budget_from
@@ -196,7 +197,8 @@ const CHECKS: [(&str, &str, &str); 11] = [
                  count(*) OVER (PARTITION BY a.email_id ORDER BY a.number) AS counted
              FROM email_attempt a JOIN email_log l ON l.id = a.email_id
              WHERE a.number > l.budget_from
-               AND a.outcome IN ('transient', 'permanent', 'unknown')) AS spent
+               AND a.outcome IN ('transient', 'permanent', 'unknown')
+               AND NOT (l.inline AND a.number = 1)) AS spent
          WHERE counted > budget",
     ),
     (

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::FutureExt as _;
-use posthaste_core::email::EmailId;
+use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{StoreError, StoreResult};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use uuid::Uuid;
@@ -25,6 +25,7 @@ use super::error::{Meaning, Trouble};
 use super::listener::Bell;
 use super::pool::{CONFLICTS, Pool};
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
+use crate::ledger::First;
 
 /// At most this many jobs share a commit.
 const JOBS_PER_FLUSH: usize = 1024;
@@ -40,11 +41,19 @@ pub(super) struct Wants {
     pub(super) ids: Vec<EmailId>,
     /// Whether their facts are read, too.
     pub(super) facts: bool,
-    /// An email to insert, and whether a ticket follows.
+    /// An email to insert, and who makes its first attempt.
     pub(super) new: Option<NewEntry>,
 }
 
 impl Wants {
+    /// A new email.
+    pub(super) fn new_email(email: NewEmail, first: First) -> Self {
+        Self {
+            new: Some((email, first)),
+            ..Self::default()
+        }
+    }
+
     /// The states of these emails.
     pub(super) fn states(ids: Vec<EmailId>) -> Self {
         Self {
@@ -396,7 +405,7 @@ async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trou
                 false => client.query(&statements.1, &[&with_facts]).await,
             }
         },
-        insert.run(client),
+        insert.run(&**client),
         // After the locks: what is decided is decided now, not when we began to wait.
         client.query_one(&statements.2, &[]),
     );

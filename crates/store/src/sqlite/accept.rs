@@ -1,14 +1,18 @@
 //! New emails.
 
+use std::time::Duration;
+
+use posthaste_core::Timestamp;
 use posthaste_core::email::NewEmail;
-use posthaste_core::lifecycle::State;
-use posthaste_core::port::{Accepted, StoreResult};
+use posthaste_core::port::{Accepted, Opened, StoreError, StoreResult};
+use posthaste_core::status::Status;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::error::store_error;
 use super::state_row::{self, named};
-use super::writer::Flush;
-use super::{SqliteStore, corrupt, micros};
-use crate::ledger::rounded_up;
+use super::writer::{Flush, record_move};
+use super::{SqliteStore, corrupt, micros, now_of};
+use crate::ledger::{First, begin_accepted, rounded_up};
 
 impl SqliteStore {
     pub(super) async fn accept_all(
@@ -16,15 +20,65 @@ impl SqliteStore {
         emails: Vec<NewEmail>,
         ticketed: bool,
     ) -> StoreResult<Vec<StoreResult<Accepted>>> {
+        let first = if ticketed {
+            First::Ticket
+        } else {
+            First::Finder
+        };
         // Each entry stands for itself: one that fails spoils no other.
         self.writer
             .run(move |flush| {
                 Ok(emails
                     .iter()
-                    .map(|email| flush.isolated(|flush| accept(flush, email, ticketed)))
+                    .map(|email| flush.isolated(|flush| accept(flush, email, first)))
                     .collect())
             })
             .await
+    }
+
+    pub(super) async fn accept_and_begin(
+        &self,
+        emails: Vec<NewEmail>,
+        worker: &str,
+        lease: Duration,
+    ) -> StoreResult<Vec<StoreResult<Opened>>> {
+        let worker = worker.to_owned();
+        self.writer
+            .run(move |flush| {
+                let mut open = |email| flush.isolated(|flush| open(flush, email, &worker, lease));
+                Ok(emails.iter().map(&mut open).collect())
+            })
+            .await
+    }
+
+    /// Keeps a new email in a transaction of someone else's on the same file: it is there exactly
+    /// if that one commits.
+    ///
+    /// # Errors
+    ///
+    /// If the file is another one, or cannot be written. The transaction should then be rolled
+    /// back.
+    pub fn accept_in(
+        &self,
+        transaction: &rusqlite::Transaction<'_>,
+        email: &NewEmail,
+    ) -> StoreResult<Accepted> {
+        let now = now_of(&*self.clock);
+        let accepted =
+            insert(transaction, email, First::Finder, now).map_err(|error| {
+                match error.to_string().contains("no such table") {
+                true => StoreError::Failed(
+                    "the transaction is on a database without an outbox: begin it on the file that \
+                     the outbox was opened with"
+                        .into(),
+                ),
+                false => store_error(error),
+            }
+            })?;
+        if accepted == Accepted::Created {
+            record_move(transaction, now, None, Some(Status::Pending), 1).map_err(store_error)?;
+        }
+        Ok(accepted)
     }
 
     pub(super) async fn accepted_earlier(
@@ -43,17 +97,48 @@ impl SqliteStore {
     }
 }
 
-fn accept(flush: &mut Flush<'_>, email: &NewEmail, ticketed: bool) -> rusqlite::Result<Accepted> {
-    let now = flush.now();
+fn accept(flush: &mut Flush<'_>, email: &NewEmail, first: First) -> rusqlite::Result<Accepted> {
+    let accepted = insert(flush, email, first, flush.now())?;
+    if accepted == Accepted::Created {
+        flush.count(None, Some(Status::Pending), 1);
+    }
+    Ok(accepted)
+}
+
+/// Accepts an email whose caller waits, and begins its first attempt.
+fn open(
+    flush: &mut Flush<'_>,
+    email: &NewEmail,
+    worker: &str,
+    lease: Duration,
+) -> rusqlite::Result<Opened> {
+    Ok(match accept(flush, email, First::Caller)? {
+        Accepted::Created => {
+            let started = begin_accepted(flush, email, worker, lease)?;
+            let refused = || corrupt("an attempt that did not begin");
+            Opened::Started(Box::new(started.ok_or_else(refused)?))
+        }
+        Accepted::Replayed(id, status) => Opened::Replayed(id, status),
+        Accepted::KeyConflict(id) => Opened::KeyConflict(id),
+    })
+}
+
+/// Inserts an email and its state, unless the key was used before.
+fn insert(
+    connection: &Connection,
+    email: &NewEmail,
+    first: First,
+    now: Timestamp,
+) -> rusqlite::Result<Accepted> {
     let send_at = email.send_at.map(rounded_up);
     let recipients = &email.envelope.recipients;
-    let first = recipients
+    let first_recipient = recipients
         .first()
         .map(posthaste_core::address::Address::folded)
         .unwrap_or_default();
-    let inserted = flush
+    let inserted = connection
         .prepare_cached(
-            "INSERT INTO email (id, owner, message_key, payload_hash, template, priority,
+            "INSERT INTO posthaste_email (id, owner, message_key, payload_hash, template, priority,
                  envelope_from, recipients, recipient_count, first_recipient, header_from,
                  header_to, subject, metadata, policy, send_at, expires_at, traceparent,
                  created_at, size_bytes, content)
@@ -71,7 +156,7 @@ fn accept(flush: &mut Flush<'_>, email: &NewEmail, ticketed: bool) -> rusqlite::
             email.envelope.from.as_str(),
             json(recipients)?,
             recipients.len(),
-            first,
+            first_recipient,
             email.summary.from,
             json(&email.summary.to)?,
             email.summary.subject,
@@ -85,14 +170,10 @@ fn accept(flush: &mut Flush<'_>, email: &NewEmail, ticketed: bool) -> rusqlite::
             &email.content[..],
         ])?;
     if inserted == 0 {
-        return existing(flush, &email.owner, &email.message_key, &email.payload_hash);
+        let (owner, key) = (&email.owner, &email.message_key);
+        return existing(connection, owner, key, &email.payload_hash);
     }
-    let due = send_at.unwrap_or(now);
-    let mut state = State::accepted(due, email.max_attempts);
-    // The caller publishes a ticket right after the commit. If it cannot, it says so; if it
-    // dies before it can, the sender finds the email by this time being long ago.
-    state.last_queued_at = (ticketed && due <= now).then_some(now);
-    state_row::insert(flush, email.id, &state)?;
+    state_row::insert(connection, email.id, &first.state(email, now))?;
     Ok(Accepted::Created)
 }
 
@@ -104,7 +185,8 @@ fn existing(
 ) -> rusqlite::Result<Accepted> {
     connection
         .prepare_cached(
-            "SELECT e.id, e.payload_hash, l.status FROM email e JOIN email_log l ON l.id = e.id
+            "SELECT e.id, e.payload_hash, l.status
+             FROM posthaste_email e JOIN posthaste_email_log l ON l.id = e.id
              WHERE e.owner = ?1 AND e.message_key = ?2",
         )?
         .query_row((owner, message_key), |row| {

@@ -32,7 +32,7 @@ impl SqliteStore {
                 connection
                     .prepare_cached(
                         "SELECT seq, at, actor, action, subject, filter, count, result
-                         FROM audit_log
+                         FROM posthaste_audit_log
                          WHERE (?1 IS NULL OR actor = ?1) AND (?2 IS NULL OR action = ?2)
                            AND (?3 IS NULL OR subject = ?3) AND (?4 IS NULL OR seq < ?4)
                          ORDER BY seq DESC LIMIT ?5",
@@ -73,7 +73,10 @@ pub(super) fn audit(
     result: &str,
 ) -> rusqlite::Result<()> {
     flush
-        .prepare_cached("INSERT INTO audit_log (at, actor, action, subject, result) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .prepare_cached(
+            "INSERT INTO posthaste_audit_log (at, actor, action, subject, result)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
         .execute((micros(flush.now()), actor, action, subject, result))
         .map(drop)
 }
@@ -81,7 +84,7 @@ pub(super) fn audit(
 /// Removes body and addresses.
 pub(super) fn erase(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result<()> {
     flush.execute(
-        "UPDATE email SET content = x'', subject = '', header_from = '', header_to = '[]',
+        "UPDATE posthaste_email SET content = x'', subject = '', header_from = '', header_to = '[]',
              recipients = '[]', first_recipient = '', metadata = '{}', envelope_from = '',
              erased_at = ?2
          WHERE id = ?1",
@@ -89,19 +92,22 @@ pub(super) fn erase(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result<()> {
     )?;
     // Who accepted it stays on record: it explains attempts that were sent more than once.
     flush.execute(
-        "UPDATE recipient SET address = '', detail = NULL WHERE email_id = ?1",
+        "UPDATE posthaste_recipient SET address = '', detail = NULL WHERE email_id = ?1",
         [id.0],
     )?;
-    flush.execute("DELETE FROM capture WHERE email_id = ?1", [id.0])?;
+    flush.execute("DELETE FROM posthaste_capture WHERE email_id = ?1", [id.0])?;
     // Replies and errors often repeat the address.
     flush.execute(
-        "UPDATE email_attempt SET error = NULL, reply = NULL WHERE email_id = ?1",
+        "UPDATE posthaste_email_attempt SET error = NULL, reply = NULL WHERE email_id = ?1",
         [id.0],
     )?;
     flush.execute(
-        "UPDATE email_log SET last_error = NULL WHERE id = ?1",
+        "UPDATE posthaste_email_log SET last_error = NULL WHERE id = ?1",
         [id.0],
     )?;
-    flush.execute("UPDATE event SET error = NULL WHERE email_id = ?1", [id.0])?;
+    flush.execute(
+        "UPDATE posthaste_event SET error = NULL WHERE email_id = ?1",
+        [id.0],
+    )?;
     alert::erase(flush, id)
 }

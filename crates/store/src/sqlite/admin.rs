@@ -21,7 +21,8 @@ fn admin_of(row: &Row<'_>) -> rusqlite::Result<Admin> {
 
 /// Whether an admin is the last operator, who must not go.
 fn must_stay(flush: &Flush<'_>, name: &str, last: LastOperator) -> rusqlite::Result<bool> {
-    let operators = "SELECT count(*) = 1 AND max(name) = ?1 FROM admin WHERE role = 'operator'";
+    let operators = "SELECT count(*) = 1 AND max(name) = ?1
+                     FROM posthaste_admin WHERE role = 'operator'";
     Ok(last == LastOperator::Stays && flush.query_row(operators, [name], |row| row.get(0))?)
 }
 
@@ -38,7 +39,7 @@ impl SqliteStore {
         self.writer
             .run(move |flush| {
                 let created = flush.execute(
-                    "INSERT INTO admin (name, role, password_hash, created_at)
+                    "INSERT INTO posthaste_admin (name, role, password_hash, created_at)
                      VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
                     (&name, role.as_str(), &password_hash, micros(flush.now())),
                 )?;
@@ -66,11 +67,14 @@ impl SqliteStore {
         self.writer
             .run(move |flush| {
                 let changed = flush.execute(
-                    "UPDATE admin SET password_hash = ?2 WHERE name = ?1",
+                    "UPDATE posthaste_admin SET password_hash = ?2 WHERE name = ?1",
                     (&name, &password_hash),
                 )?;
                 if changed > 0 {
-                    flush.execute("DELETE FROM admin_session WHERE name = ?1", [&name])?;
+                    flush.execute(
+                        "DELETE FROM posthaste_admin_session WHERE name = ?1",
+                        [&name],
+                    )?;
                     audit(flush, &actor, "change_password", &name, "changed")?;
                 }
                 Ok(changed > 0)
@@ -92,7 +96,7 @@ impl SqliteStore {
                     return Ok(AdminChanged::LastOperator);
                 }
                 let changed = flush.execute(
-                    "UPDATE admin SET role = ?2 WHERE name = ?1",
+                    "UPDATE posthaste_admin SET role = ?2 WHERE name = ?1",
                     (&name, role.as_str()),
                 )?;
                 if changed == 0 {
@@ -110,7 +114,8 @@ impl SqliteStore {
             .run(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT name, role, created_at, password_hash FROM admin WHERE name = ?1",
+                        "SELECT name, role, created_at, password_hash
+                         FROM posthaste_admin WHERE name = ?1",
                     )?
                     .query_row([name], |row| Ok((admin_of(row)?, row.get(3)?)))
                     .optional()
@@ -122,7 +127,9 @@ impl SqliteStore {
         self.desk
             .run(|connection| {
                 connection
-                    .prepare_cached("SELECT name, role, created_at FROM admin ORDER BY name")?
+                    .prepare_cached(
+                        "SELECT name, role, created_at FROM posthaste_admin ORDER BY name",
+                    )?
                     .query_map([], admin_of)?
                     .collect()
             })
@@ -142,7 +149,8 @@ impl SqliteStore {
                     return Ok(AdminChanged::LastOperator);
                 }
                 // Their sessions go with them.
-                let removed = flush.execute("DELETE FROM admin WHERE name = ?1", [&name])?;
+                let sql = "DELETE FROM posthaste_admin WHERE name = ?1";
+                let removed = flush.execute(sql, [&name])?;
                 if removed == 0 {
                     return Ok(AdminChanged::NotFound);
                 }
@@ -165,8 +173,9 @@ impl SqliteStore {
             .run(move |flush| {
                 let now = micros(flush.now());
                 let begun = flush.execute(
-                    "INSERT INTO admin_session (secret_hash, name, created_at, expires_at)
-                     SELECT ?3, name, ?4, ?5 FROM admin WHERE name = ?1 AND password_hash = ?2",
+                    "INSERT INTO posthaste_admin_session (secret_hash, name, created_at, expires_at)
+                     SELECT ?3, name, ?4, ?5 FROM posthaste_admin
+                     WHERE name = ?1 AND password_hash = ?2",
                     (
                         &name,
                         &password_hash,
@@ -190,7 +199,7 @@ impl SqliteStore {
                 connection
                     .prepare_cached(
                         "SELECT a.name, a.role, a.created_at, s.created_at, s.expires_at
-                         FROM admin_session s JOIN admin a ON a.name = s.name
+                         FROM posthaste_admin_session s JOIN posthaste_admin a ON a.name = s.name
                          WHERE s.secret_hash = ?1 AND s.expires_at > ?2",
                     )?
                     .query_row((secret_hash.as_slice(), now), |row| {
@@ -210,7 +219,7 @@ impl SqliteStore {
             .run(move |flush| {
                 let name: Option<String> = flush
                     .query_row(
-                        "DELETE FROM admin_session WHERE secret_hash = ?1 RETURNING name",
+                        "DELETE FROM posthaste_admin_session WHERE secret_hash = ?1 RETURNING name",
                         [secret_hash.as_slice()],
                         |row| row.get(0),
                     )

@@ -15,22 +15,22 @@ use super::writer::Flush;
 use super::{SqliteStore, from_micros, micros};
 
 /// Adds the deaths up to a number to what a channel has to tell. The last one is the sample.
-const ADD: &str = "INSERT INTO alert_group
+const ADD: &str = "INSERT INTO posthaste_alert_group
          (channel, fingerprint, reason, n, first_at, last_at, gathered_at, sample, email_id)
      SELECT ?1, g.fingerprint, d.reason, g.n, g.first_at, g.last_at, ?3, d.error, d.email_id
      FROM (SELECT fingerprint, count(*) AS n, min(at) AS first_at, max(at) AS last_at,
                max(seq) AS last
-           FROM death WHERE seq <= ?2 GROUP BY fingerprint) g
-     JOIN death d ON d.seq = g.last WHERE true
+           FROM posthaste_death WHERE seq <= ?2 GROUP BY fingerprint) g
+     JOIN posthaste_death d ON d.seq = g.last WHERE true
      ON CONFLICT (channel, taken, fingerprint) DO UPDATE SET n = n + excluded.n,
          reason = excluded.reason, last_at = max(last_at, excluded.last_at),
          sample = excluded.sample, email_id = excluded.email_id";
 
 /// Whether a channel has something to tell and may. `?2`: now, `?3`: what came before has waited
 /// long enough. What it began to tell need not wait.
-const READY: &str = "SELECT EXISTS (SELECT 1 FROM alert_channel
+const READY: &str = "SELECT EXISTS (SELECT 1 FROM posthaste_alert_channel
      WHERE name = ?1 AND rests_until <= ?2 AND (locked_until IS NULL OR locked_until <= ?2)
-       AND EXISTS (SELECT 1 FROM alert_group WHERE channel = ?1
+       AND EXISTS (SELECT 1 FROM posthaste_alert_group WHERE channel = ?1
                    AND (taken OR gathered_at <= ?3)))";
 
 impl SqliteStore {
@@ -42,7 +42,7 @@ impl SqliteStore {
         // Most of the time there is nothing: look before disturbing the writer.
         let any = self.desk.run(|connection| {
             connection
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM death)")?
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM posthaste_death)")?
                 .query_row([], |row| row.get::<_, bool>(0))
         });
         if !any.await? {
@@ -91,7 +91,7 @@ impl SqliteStore {
                 Told::Told { rest } => take_off(flush, &channel, &digest, *rest),
                 Told::Failed { rest, error } => flush
                     .prepare_cached(
-                        "UPDATE alert_channel SET rests_until = ?3, locked_until = NULL,
+                        "UPDATE posthaste_alert_channel SET rests_until = ?3, locked_until = NULL,
                              failures = failures + 1, last_error = ?4
                          WHERE name = ?1 AND digest_id = ?2",
                     )?
@@ -106,10 +106,10 @@ impl SqliteStore {
             .run(|connection| {
                 connection
                     .prepare_cached(
-                        "SELECT c.name, (SELECT coalesce(sum(n), 0) FROM alert_group
+                        "SELECT c.name, (SELECT coalesce(sum(n), 0) FROM posthaste_alert_group
                                          WHERE channel = c.name),
                              c.last_told_at, c.failures, c.last_error
-                         FROM alert_channel c ORDER BY c.name",
+                         FROM posthaste_alert_channel c ORDER BY c.name",
                     )?
                     .query_map([], |row| {
                         Ok(ChannelState {
@@ -136,7 +136,9 @@ fn after(now: Timestamp, time: Duration) -> i64 {
 
 fn gather(flush: &Flush<'_>, channels: &[String], most: usize) -> rusqlite::Result<usize> {
     let last: Option<i64> = flush
-        .prepare_cached("SELECT max(seq) FROM (SELECT seq FROM death ORDER BY seq LIMIT ?1)")?
+        .prepare_cached(
+            "SELECT max(seq) FROM (SELECT seq FROM posthaste_death ORDER BY seq LIMIT ?1)",
+        )?
         .query_row([most], |row| row.get(0))?;
     let Some(last) = last else {
         return Ok(0);
@@ -145,14 +147,14 @@ fn gather(flush: &Flush<'_>, channels: &[String], most: usize) -> rusqlite::Resu
     for channel in channels {
         flush
             .prepare_cached(
-                "INSERT INTO alert_channel (name, rests_until) VALUES (?1, ?2)
+                "INSERT INTO posthaste_alert_channel (name, rests_until) VALUES (?1, ?2)
                  ON CONFLICT DO NOTHING",
             )?
             .execute((channel, now))?;
         flush.prepare_cached(ADD)?.execute((channel, last, now))?;
     }
     flush
-        .prepare_cached("DELETE FROM death WHERE seq <= ?1")?
+        .prepare_cached("DELETE FROM posthaste_death WHERE seq <= ?1")?
         .execute([last])
 }
 
@@ -176,14 +178,14 @@ fn take(
     // What failed is told again as it was: a receiver may know the id already.
     let frozen = flush
         .prepare_cached(
-            "UPDATE alert_group SET taken = 1 WHERE channel = ?1
-                 AND NOT EXISTS (SELECT 1 FROM alert_group WHERE channel = ?1 AND taken)",
+            "UPDATE posthaste_alert_group SET taken = 1 WHERE channel = ?1
+                 AND NOT EXISTS (SELECT 1 FROM posthaste_alert_group WHERE channel = ?1 AND taken)",
         )?
         .execute([channel])?;
     let groups = flush
         .prepare_cached(
             "SELECT fingerprint, reason, n, first_at, last_at, sample, email_id
-             FROM alert_group WHERE channel = ?1 AND taken ORDER BY n DESC, fingerprint",
+             FROM posthaste_alert_group WHERE channel = ?1 AND taken ORDER BY n DESC, fingerprint",
         )?
         .query_map([channel], |row| {
             Ok(AlertGroup {
@@ -200,7 +202,8 @@ fn take(
     let id = (frozen > 0).then_some(new_id);
     flush
         .prepare_cached(
-            "UPDATE alert_channel SET locked_until = ?2, digest_id = coalesce(?3, digest_id),
+            "UPDATE posthaste_alert_channel
+             SET locked_until = ?2, digest_id = coalesce(?3, digest_id),
                  streak = CASE WHEN rests_until <= ?4 THEN 0 ELSE streak END
              WHERE name = ?1 RETURNING failures, streak, digest_id",
         )?
@@ -228,14 +231,15 @@ fn take_off(
     let now = flush.now();
     let settled = flush
         .prepare_cached(
-            "UPDATE alert_channel SET rests_until = ?3, locked_until = NULL, digest_id = NULL,
+            "UPDATE posthaste_alert_channel
+             SET rests_until = ?3, locked_until = NULL, digest_id = NULL,
                  failures = 0, streak = streak + 1, last_told_at = ?4, last_error = NULL
              WHERE name = ?1 AND digest_id = ?2",
         )?
         .execute((channel, &digest.id, after(now, rest), micros(now)))?;
     if settled > 0 {
         flush
-            .prepare_cached("DELETE FROM alert_group WHERE channel = ?1 AND taken")?
+            .prepare_cached("DELETE FROM posthaste_alert_group WHERE channel = ?1 AND taken")?
             .execute([channel])?;
     }
     Ok(())
@@ -246,7 +250,7 @@ pub(super) fn insert_death(flush: &Flush<'_>, id: EmailId, state: &State) -> rus
     let reason = state.dead_reason.map_or("", DeadReason::as_str);
     flush
         .prepare_cached(
-            "INSERT INTO death (email_id, at, reason, fingerprint, error)
+            "INSERT INTO posthaste_death (email_id, at, reason, fingerprint, error)
              VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
         .execute((
@@ -262,8 +266,8 @@ pub(super) fn insert_death(flush: &Flush<'_>, id: EmailId, state: &State) -> rus
 /// Removes what the errors of an email say.
 pub(super) fn erase(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result<()> {
     for sql in [
-        "UPDATE death SET error = NULL WHERE email_id = ?1",
-        "UPDATE alert_group SET sample = NULL WHERE email_id = ?1",
+        "UPDATE posthaste_death SET error = NULL WHERE email_id = ?1",
+        "UPDATE posthaste_alert_group SET sample = NULL WHERE email_id = ?1",
     ] {
         flush.prepare_cached(sql)?.execute([id.0])?;
     }

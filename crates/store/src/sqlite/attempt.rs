@@ -200,21 +200,21 @@ impl SqliteStore {
 /// Emails that wait without a ticket, new ones first and retries last. `?1` is a time, `?2` how many.
 pub(super) const UNTICKETED: [&str; 4] = [
     // Never queued, and due by now.
-    "SELECT id FROM email_log INDEXED BY email_log_unqueued
+    "SELECT id FROM posthaste_email_log INDEXED BY posthaste_email_log_unqueued
      WHERE status = 'pending' AND last_queued_at IS NULL AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
     // Queued long ago. A ticket is published when an email is due or later, so whatever was
     // queued before a moment was due before it: the index range is as small as the answer.
-    "SELECT id FROM email_log
+    "SELECT id FROM posthaste_email_log
      WHERE status = 'pending' AND next_attempt_at < ?1 AND last_queued_at < ?1
      ORDER BY next_attempt_at LIMIT ?2",
     // The same after a failure. One that a scheduler holds has its ticket under way.
-    "SELECT id FROM email_log
+    "SELECT id FROM posthaste_email_log
      WHERE status = 'retry_queued' AND next_attempt_at < ?1 AND locked_until IS NULL
        AND (last_queued_at < ?1 OR last_queued_at IS NULL)
      ORDER BY next_attempt_at LIMIT ?2",
     // Due long ago, and no scheduler came.
-    "SELECT id FROM email_log
+    "SELECT id FROM posthaste_email_log
      WHERE status = 'failed' AND next_attempt_at < ?1
      ORDER BY next_attempt_at LIMIT ?2",
 ];

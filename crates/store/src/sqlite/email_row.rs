@@ -66,7 +66,7 @@ pub(super) fn started_of(
         .prepare_cached(
             "SELECT envelope_from, recipients, policy, created_at, expires_at, content,
                  traceparent
-             FROM email WHERE id = ?1",
+             FROM posthaste_email WHERE id = ?1",
         )?
         .query_row([id.0], |row| {
             let addresses = from_json(row, 1)?;

@@ -20,7 +20,7 @@ impl SqliteStore {
         // Most of the time there is nothing: look before disturbing the writer.
         let any = self.readers.run(|connection| {
             connection
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM event)")?
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM posthaste_event)")?
                 .query_row([], |row| row.get::<_, bool>(0))
         });
         if !any.await? {
@@ -48,7 +48,7 @@ impl SqliteStore {
             .run(move |flush| {
                 for seq in &told {
                     flush
-                        .prepare_cached("DELETE FROM event WHERE seq = ?1")?
+                        .prepare_cached("DELETE FROM posthaste_event WHERE seq = ?1")?
                         .execute([seq])?;
                 }
                 for seq in &untold {
@@ -65,7 +65,7 @@ fn untold(flush: &Flush<'_>, most: usize) -> rusqlite::Result<Vec<(NoticeId, Dea
         .prepare_cached(
             "SELECT v.seq, v.email_id, coalesce(e.message_key, ''), v.reason, v.error, v.attempts,
                  v.at
-             FROM event v LEFT JOIN email e ON e.id = v.email_id
+             FROM posthaste_event v LEFT JOIN posthaste_email e ON e.id = v.email_id
              WHERE v.locked_until IS NULL OR v.locked_until <= ?1
              ORDER BY v.seq LIMIT ?2",
         )?
@@ -85,7 +85,7 @@ fn untold(flush: &Flush<'_>, most: usize) -> rusqlite::Result<Vec<(NoticeId, Dea
 
 fn lock(flush: &Flush<'_>, seq: NoticeId, until: Option<i64>) -> rusqlite::Result<()> {
     flush
-        .prepare_cached("UPDATE event SET locked_until = ?2 WHERE seq = ?1")?
+        .prepare_cached("UPDATE posthaste_event SET locked_until = ?2 WHERE seq = ?1")?
         .execute((seq, until))
         .map(drop)
 }
@@ -94,7 +94,7 @@ fn lock(flush: &Flush<'_>, seq: NoticeId, until: Option<i64>) -> rusqlite::Resul
 pub(super) fn insert_death(flush: &Flush<'_>, id: EmailId, state: &State) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "INSERT INTO event (kind, email_id, at, reason, error, attempts)
+            "INSERT INTO posthaste_event (kind, email_id, at, reason, error, attempts)
              VALUES ('email_dead', ?1, ?2, ?3, ?4, ?5)",
         )?
         .execute((

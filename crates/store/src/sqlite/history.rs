@@ -17,7 +17,8 @@ impl SqliteStore {
             .run(move |connection| {
                 let lines: Vec<Line> = connection
                     .prepare_cached(
-                        "SELECT minute - minute % ?2, from_status, to_status, sum(n) FROM stat
+                        "SELECT minute - minute % ?2, from_status, to_status, sum(n)
+                         FROM posthaste_stat
                          WHERE minute >= ?1 GROUP BY 1, 2, 3",
                     )?
                     .query_map((window.first, window.step_minutes), |row| {

@@ -28,7 +28,8 @@ impl SqliteStore {
             .run(move |flush| {
                 flush
                     .prepare_cached(
-                        "INSERT INTO capture (email_id, captured_at, mail_from, recipients, content)
+                        "INSERT INTO posthaste_capture
+                         (email_id, captured_at, mail_from, recipients, content)
                          VALUES (?1, ?2, ?3, ?4, ?5)",
                     )?
                     .execute(params![
@@ -48,7 +49,8 @@ impl SqliteStore {
             .run(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT email_id, captured_at, mail_from, recipients, NULL FROM capture
+                        "SELECT email_id, captured_at, mail_from, recipients, NULL
+                         FROM posthaste_capture
                          ORDER BY seq DESC LIMIT ?1",
                     )?
                     .query_map([most], captured_of)?
@@ -62,7 +64,8 @@ impl SqliteStore {
             .run(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT email_id, captured_at, mail_from, recipients, content FROM capture
+                        "SELECT email_id, captured_at, mail_from, recipients, content
+                         FROM posthaste_capture
                          WHERE email_id = ?1 ORDER BY seq DESC LIMIT 1",
                     )?
                     .query_row([id.0], captured_of)

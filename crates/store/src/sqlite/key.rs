@@ -34,7 +34,8 @@ impl SqliteStore {
         self.writer
             .run(move |flush| {
                 flush.execute(
-                    "INSERT INTO api_key (id, secret_hash, name, owner, scopes, from_addresses, created_at)
+                    "INSERT INTO posthaste_api_key
+                     (id, secret_hash, name, owner, scopes, from_addresses, created_at)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                     params![
                         key.id,
@@ -56,7 +57,8 @@ impl SqliteStore {
             .run(move |connection| {
                 connection
                     .prepare_cached(&format!(
-                        "SELECT {COLUMNS} FROM api_key WHERE secret_hash = ?1 AND revoked_at IS NULL"
+                        "SELECT {COLUMNS} FROM posthaste_api_key
+                         WHERE secret_hash = ?1 AND revoked_at IS NULL"
                     ))?
                     .query_row([secret_hash.as_slice()], key_of)
                     .optional()
@@ -69,7 +71,7 @@ impl SqliteStore {
             .run(|connection| {
                 connection
                     .prepare_cached(&format!(
-                        "SELECT {COLUMNS} FROM api_key ORDER BY created_at, id"
+                        "SELECT {COLUMNS} FROM posthaste_api_key ORDER BY created_at, id"
                     ))?
                     .query_map([], key_of)?
                     .collect()
@@ -82,7 +84,8 @@ impl SqliteStore {
         self.writer
             .run(move |flush| {
                 let changed = flush.execute(
-                    "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1",
+                    "UPDATE posthaste_api_key SET revoked_at = coalesce(revoked_at, ?2)
+                     WHERE id = ?1",
                     (&id, micros(flush.now())),
                 )?;
                 if changed > 0 {

@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, params_from_iter};
 
 use super::email_row::{record_columns, record_of};
 use super::state_row::attempts_of;
-use super::{SqliteStore, from_micros, micros};
+use super::{PREFIX, SqliteStore, from_micros, micros};
 use crate::dead_group;
 
 impl SqliteStore {
@@ -20,11 +20,14 @@ impl SqliteStore {
                 let columns = record_columns();
                 let found = connection
                     .prepare_cached(&format!(
-                        "SELECT {columns} FROM email e JOIN email_log l ON l.id = e.id WHERE e.id = ?1"
+                        "SELECT {columns} FROM posthaste_email e
+                         JOIN posthaste_email_log l ON l.id = e.id WHERE e.id = ?1"
                     ))?
                     .query_row([id.0], |row| record_of(connection, row))
                     .optional()?;
-                let Some(mut record) = found else { return Ok(None) };
+                let Some(mut record) = found else {
+                    return Ok(None);
+                };
                 record.attempts = attempts_of(connection, id)?;
                 Ok(Some(record))
             })
@@ -35,7 +38,7 @@ impl SqliteStore {
         self.desk
             .run(move |connection| {
                 connection
-                    .prepare_cached("SELECT content FROM email WHERE id = ?1")?
+                    .prepare_cached("SELECT content FROM posthaste_email WHERE id = ?1")?
                     .query_row([id.0], |row| row.get::<_, Vec<u8>>(0).map(Bytes::from))
                     .optional()
             })
@@ -76,7 +79,7 @@ impl SqliteStore {
         let owner = owner.map(str::to_owned);
         self.desk
             .run(move |connection| {
-                let sql = dead_group::query(owner.is_some().then_some("?1"));
+                let sql = dead_group::query(PREFIX, owner.is_some().then_some("?1"));
                 let rows = connection
                     .prepare_cached(&sql)?
                     .query_map(params_from_iter(owner), |row| {
@@ -102,7 +105,7 @@ fn list_query(filter: &EmailFilter) -> (String, Vec<Value>) {
     let limit = values.len();
     let columns = record_columns();
     let sql = format!(
-        "SELECT {columns} FROM email_log l JOIN email e ON e.id = l.id
+        "SELECT {columns} FROM posthaste_email_log l JOIN posthaste_email e ON e.id = l.id
          WHERE {conditions} ORDER BY l.id DESC LIMIT ?{limit}"
     );
     (sql, values)
@@ -115,9 +118,9 @@ pub(super) fn source(filter: &EmailFilter) -> &'static str {
         && filter.since.is_none()
         && filter.q.is_none();
     if states_do {
-        "email_log l"
+        "posthaste_email_log l"
     } else {
-        "email_log l JOIN email e ON e.id = l.id"
+        "posthaste_email_log l JOIN posthaste_email e ON e.id = l.id"
     }
 }
 
@@ -186,7 +189,7 @@ fn in_status(statuses: &[Status]) -> Option<String> {
             Some(format!("l.status IN ({})", names.join(", ")))
         }
         several => {
-            let each = |s| format!("SELECT id FROM email_log WHERE status = '{s}'");
+            let each = |s| format!("SELECT id FROM posthaste_email_log WHERE status = '{s}'");
             let each: Vec<_> = several.iter().map(each).collect();
             Some(format!("l.id IN ({})", each.join(" UNION ALL ")))
         }
@@ -196,9 +199,9 @@ fn in_status(statuses: &[Status]) -> Option<String> {
 /// The ids of emails to an address.
 fn sent_to(place: &str) -> String {
     format!(
-        "SELECT id FROM email WHERE first_recipient = {place}
+        "SELECT id FROM posthaste_email WHERE first_recipient = {place}
          UNION ALL
-         SELECT id FROM email WHERE recipient_count > 1 AND EXISTS
+         SELECT id FROM posthaste_email WHERE recipient_count > 1 AND EXISTS
              (SELECT 1 FROM json_each(recipients) WHERE lower(value) = {place})"
     )
 }
@@ -216,9 +219,9 @@ fn search(q: &str, bind: &mut impl FnMut(Value) -> String) -> String {
     // cannot.
     let to = bind(format!("{q}\u{10ffff}").into());
     format!(
-        "l.id IN (SELECT id FROM email WHERE message_key = {key}
+        "l.id IN (SELECT id FROM posthaste_email WHERE message_key = {key}
              UNION ALL
-             SELECT id FROM email
+             SELECT id FROM posthaste_email
              WHERE subject COLLATE NOCASE >= {key} AND subject COLLATE NOCASE < {to}
              UNION ALL
              {})",

@@ -1,7 +1,8 @@
 //! SQLite: the embedded default.
 //!
 //! One writer thread with group commit, a pool of readers, WAL with `synchronous=FULL`. One
-//! server per file; the command line may open the file beside it, and the server notices.
+//! server per file; the command line may open the file beside it, and the server notices. An
+//! application may have tables of its own in it.
 
 mod accept;
 mod act;
@@ -45,10 +46,15 @@ use self::reader::Readers;
 use self::writer::Writer;
 use crate::sweep::Sweep;
 
+/// What the names of our tables, indexes and triggers begin with: the file may be an application's
+/// own, with tables of its own.
+const PREFIX: &str = "posthaste_";
+
 /// How a SQLite store is opened.
 #[derive(Clone)]
 pub struct SqliteOptions {
-    /// The database file. Its folder must exist.
+    /// The database file. Its folder must exist. It may be an application's own: our tables come to
+    /// stand beside its own, and it is switched to a write-ahead log.
     pub path: PathBuf,
     /// How many connections may read at the same time, for delivery and for people each.
     pub readers: usize,
@@ -91,7 +97,8 @@ impl SqliteStore {
     pub fn open(options: SqliteOptions) -> StoreResult<Self> {
         let mut connection = open_connection(&options, WRITER_CACHE_KIB).map_err(store_error)?;
         prepare_file(&connection).map_err(store_error)?;
-        migration::migrate(&mut connection)?;
+        let now = micros(options.clock.now());
+        migration::migrate(&mut connection, now)?;
         let clock = Arc::clone(&options.clock);
         let writer = Writer::start(connection, Arc::clone(&clock))?;
         let readers = Readers::new(options.clone());

@@ -23,15 +23,15 @@ const COLUMNS: &str = "id, action, filter, rate_per_second, status, actor, total
      created_at, finished_at, owner, next_step_at";
 
 /// The running operation whose step has been due for the longest time. `?1` is now.
-pub(super) const DUE: &str = "SELECT id FROM operation
+pub(super) const DUE: &str = "SELECT id FROM posthaste_operation
      WHERE status = 'running' AND next_step_at <= ?1 ORDER BY next_step_at LIMIT 1";
 
 /// When the next step is due.
 pub(super) const NEXT_STEP: &str =
-    "SELECT min(next_step_at) FROM operation WHERE status = 'running'";
+    "SELECT min(next_step_at) FROM posthaste_operation WHERE status = 'running'";
 
 const AUDIT_OF_MANY: &str =
-    "INSERT INTO audit_log (at, actor, action, subject, filter, count, result)
+    "INSERT INTO posthaste_audit_log (at, actor, action, subject, filter, count, result)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 fn operation_of(row: &Row<'_>) -> rusqlite::Result<Operation> {
@@ -57,7 +57,7 @@ fn find(
 ) -> rusqlite::Result<Option<Running>> {
     connection
         .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM operation WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)"
+            "SELECT {COLUMNS} FROM posthaste_operation WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)"
         ))?
         .query_row((id.0, owner), |row| {
             Ok(Running {
@@ -127,7 +127,7 @@ impl SqliteStore {
             .run(move |connection| {
                 connection
                     .prepare_cached(&format!(
-                        "SELECT {COLUMNS} FROM operation WHERE ?1 IS NULL OR owner = ?1
+                        "SELECT {COLUMNS} FROM posthaste_operation WHERE ?1 IS NULL OR owner = ?1
                          ORDER BY id DESC LIMIT ?2"
                     ))?
                     .query_map((owner, most), operation_of)?
@@ -177,7 +177,7 @@ fn insert_items(flush: &Flush<'_>, new: &NewOperation, actor: &Actor) -> rusqlit
     let (from, id) = (source(&filter), values.len());
     let inserted = flush
         .prepare_cached(&format!(
-            "INSERT INTO operation_item (operation_id, position, email_id, lease_token)
+            "INSERT INTO posthaste_operation_item (operation_id, position, email_id, lease_token)
              SELECT ?{id}, row_number() OVER (ORDER BY l.id) - 1, l.id, l.lease_token
              FROM {from} WHERE {conditions}"
         ))?
@@ -188,7 +188,8 @@ fn insert_items(flush: &Flush<'_>, new: &NewOperation, actor: &Actor) -> rusqlit
 fn insert(flush: &Flush<'_>, new: &Operation, owner: Option<&str>) -> rusqlite::Result<()> {
     let filter = json(&new.filter)?;
     flush.execute(
-        "INSERT INTO operation (id, action, filter, owner, rate_per_second, status, actor, total,
+        "INSERT INTO posthaste_operation
+         (id, action, filter, owner, rate_per_second, status, actor, total,
              next_step_at, created_at, finished_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10)",
         params![
@@ -258,7 +259,7 @@ fn alter(
     // It goes on from now: nothing that was missed is caught up with.
     keep(flush, &operation, flush.now())?;
     if status.is_over() {
-        let sql = "DELETE FROM operation_item WHERE operation_id = ?1";
+        let sql = "DELETE FROM posthaste_operation_item WHERE operation_id = ?1";
         flush.prepare_cached(sql)?.execute([id.0])?;
     }
     audit(
@@ -275,7 +276,7 @@ fn alter(
 fn keep(flush: &Flush<'_>, operation: &Operation, next_step: Timestamp) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "UPDATE operation SET status = ?2, done = ?3, skipped = ?4, next_step_at = ?5,
+            "UPDATE posthaste_operation SET status = ?2, done = ?3, skipped = ?4, next_step_at = ?5,
                  finished_at = ?6
              WHERE id = ?1",
         )?
@@ -320,7 +321,8 @@ fn step(flush: &mut Flush<'_>, most: usize) -> rusqlite::Result<Option<Operation
 fn take_items(flush: &Flush<'_>, id: OperationId, slice: &Slice) -> rusqlite::Result<Vec<Item>> {
     flush
         .prepare_cached(
-            "DELETE FROM operation_item WHERE operation_id = ?1 AND position >= ?2 AND position < ?3
+            "DELETE FROM posthaste_operation_item
+             WHERE operation_id = ?1 AND position >= ?2 AND position < ?3
              RETURNING email_id, lease_token",
         )?
         .query_map((id.0, place(slice.start), place(slice.end)), |row| {

@@ -44,15 +44,15 @@ impl SqliteStore {
 
 /// Ids sort by time of acceptance and an email ends after it began, so the oldest ids are the
 /// candidates: no index on the end is needed.
-const SENT: &str = "SELECT id, status FROM email_log
+const SENT: &str = "SELECT id, status FROM posthaste_email_log
      WHERE id < ?1 AND status IN ('sent', 'cancelled') AND finished_at < ?2
      ORDER BY id LIMIT ?3";
 /// One for each state, so that SQLite sees that the index holds it: sent emails that are kept for
 /// longer are not looked at.
 const DEAD: [&str; 2] = [
-    "SELECT id, status FROM email_log INDEXED BY email_log_desk
+    "SELECT id, status FROM posthaste_email_log INDEXED BY posthaste_email_log_desk
      WHERE status = 'dead' AND id < ?1 AND finished_at < ?2 ORDER BY id LIMIT ?3",
-    "SELECT id, status FROM email_log INDEXED BY email_log_desk
+    "SELECT id, status FROM posthaste_email_log INDEXED BY posthaste_email_log_desk
      WHERE status = 'discarded' AND id < ?1 AND finished_at < ?2 ORDER BY id LIMIT ?3",
 ];
 
@@ -63,10 +63,10 @@ fn prune_emails(flush: &mut Flush<'_>, retention: Retention, most: usize) -> rus
         purged += remove(flush, sql, ended, most - purged)?;
     }
     if purged > 0 {
-        let purge = Purge::of(retention.dead, purged as u64);
+        let purge = Purge::of(retention.dead);
         flush
             .prepare_cached(
-                "INSERT INTO audit_log (at, actor, action, subject, filter, count, result)
+                "INSERT INTO posthaste_audit_log (at, actor, action, subject, filter, count, result)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute((
@@ -75,7 +75,7 @@ fn prune_emails(flush: &mut Flush<'_>, retention: Retention, most: usize) -> rus
                 purge.action,
                 purge.subject,
                 purge.filter,
-                purge.count,
+                purged,
                 purge.result,
             ))?;
     }
@@ -99,17 +99,27 @@ fn remove(
         })?
         .collect::<Result<_, _>>()?;
     for (id, status) in &found {
-        for sql in [
-            "DELETE FROM email_log WHERE id = ?1",
-            "DELETE FROM email WHERE id = ?1",
-            "DELETE FROM email_attempt WHERE email_id = ?1",
-            "DELETE FROM recipient WHERE email_id = ?1",
-        ] {
-            flush.prepare_cached(sql)?.execute([id.0])?;
-        }
-        flush.count(Some(*status), None, 1);
+        remove_one(flush, *id, *status)?;
     }
     Ok(found.len())
+}
+
+/// Removes an email and all that is about it.
+pub(super) fn remove_one(
+    flush: &mut Flush<'_>,
+    id: EmailId,
+    status: Status,
+) -> rusqlite::Result<()> {
+    for sql in [
+        "DELETE FROM posthaste_email_log WHERE id = ?1",
+        "DELETE FROM posthaste_email WHERE id = ?1",
+        "DELETE FROM posthaste_email_attempt WHERE email_id = ?1",
+        "DELETE FROM posthaste_recipient WHERE email_id = ?1",
+    ] {
+        flush.prepare_cached(sql)?.execute([id.0])?;
+    }
+    flush.count(Some(status), None, 1);
+    Ok(())
 }
 
 /// Removes captured mail, the audit entries and operations of long ago, logins that have run out,
@@ -121,29 +131,29 @@ fn prune_records(
 ) -> rusqlite::Result<(u64, u64)> {
     let age = |kept| micros(before(flush.now(), kept));
     let captures = flush.execute(
-        "DELETE FROM capture WHERE seq IN
-             (SELECT seq FROM capture WHERE captured_at < ?1 ORDER BY seq LIMIT ?2)",
+        "DELETE FROM posthaste_capture WHERE seq IN
+             (SELECT seq FROM posthaste_capture WHERE captured_at < ?1 ORDER BY seq LIMIT ?2)",
         (age(retention.captures), most),
     )?;
     let audit_entries = flush.execute(
-        "DELETE FROM audit_log WHERE seq IN
-             (SELECT seq FROM audit_log WHERE at < ?1 ORDER BY seq LIMIT ?2)",
+        "DELETE FROM posthaste_audit_log WHERE seq IN
+             (SELECT seq FROM posthaste_audit_log WHERE at < ?1 ORDER BY seq LIMIT ?2)",
         (age(retention.audit), most),
     )?;
     for sql in [
-        "DELETE FROM operation_item WHERE operation_id IN
-             (SELECT id FROM operation WHERE finished_at < ?1)",
-        "DELETE FROM operation WHERE finished_at < ?1",
+        "DELETE FROM posthaste_operation_item WHERE operation_id IN
+             (SELECT id FROM posthaste_operation WHERE finished_at < ?1)",
+        "DELETE FROM posthaste_operation WHERE finished_at < ?1",
     ] {
         flush.execute(sql, [age(retention.audit)])?;
     }
     flush.execute(
-        "DELETE FROM admin_session WHERE expires_at <= ?1",
+        "DELETE FROM posthaste_admin_session WHERE expires_at <= ?1",
         [micros(flush.now())],
     )?;
     flush.execute(
-        "DELETE FROM alert_group WHERE gathered_at < ?1 AND channel IN
-             (SELECT name FROM alert_channel WHERE rests_until < ?1)",
+        "DELETE FROM posthaste_alert_group WHERE gathered_at < ?1 AND channel IN
+             (SELECT name FROM posthaste_alert_channel WHERE rests_until < ?1)",
         [age(retention.dead)],
     )?;
     Ok((captures as u64, audit_entries as u64))
@@ -163,14 +173,14 @@ fn compact_statistics(flush: &Flush<'_>) -> rusqlite::Result<()> {
     let minute = micros(flush.now()) / MICROS_PER_MINUTE;
     for (before, bucket) in [(minute - MINUTES_KEPT, 60), (minute - HOURS_KEPT, i64::MAX)] {
         flush.execute(
-            "INSERT INTO stat (minute, from_status, to_status, n)
-             SELECT minute - minute % ?2, from_status, to_status, sum(n) FROM stat
+            "INSERT INTO posthaste_stat (minute, from_status, to_status, n)
+             SELECT minute - minute % ?2, from_status, to_status, sum(n) FROM posthaste_stat
              WHERE minute < ?1 AND minute % ?2 <> 0 GROUP BY 1, 2, 3
              ON CONFLICT DO UPDATE SET n = n + excluded.n",
             (before, bucket),
         )?;
         flush.execute(
-            "DELETE FROM stat WHERE minute < ?1 AND minute % ?2 <> 0",
+            "DELETE FROM posthaste_stat WHERE minute < ?1 AND minute % ?2 <> 0",
             (before, bucket),
         )?;
     }

@@ -11,11 +11,13 @@ use super::{corrupt, writer::Flush};
 fn load_rows(connection: &Connection, id: EmailId) -> rusqlite::Result<Vec<Recipient>> {
     connection
         .prepare_cached(
-            "SELECT address, status, detail, reason FROM recipient WHERE email_id = ?1 ORDER BY position",
+            "SELECT address, status, detail, reason FROM posthaste_recipient
+             WHERE email_id = ?1 ORDER BY position",
         )?
         .query_map([id.0], |row| {
             Ok(Recipient {
-                address: serde_json::from_value(row.get::<_, String>(0)?.into()).map_err(corrupt)?,
+                address: serde_json::from_value(row.get::<_, String>(0)?.into())
+                    .map_err(corrupt)?,
                 status: named(row, 1)?,
                 detail: row.get(2)?,
                 reason: optional_name(row, 3)?,
@@ -58,7 +60,7 @@ pub(super) fn save(
     recipients: &[Recipient],
 ) -> rusqlite::Result<()> {
     let mut statement = flush.prepare_cached(
-        "INSERT INTO recipient (email_id, position, address, status, detail, reason)
+        "INSERT INTO posthaste_recipient (email_id, position, address, status, detail, reason)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO UPDATE SET status = excluded.status, detail = excluded.detail,
              reason = excluded.reason",
@@ -81,13 +83,13 @@ pub(super) fn save(
 pub(super) fn revive(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "DELETE FROM recipient WHERE email_id = ?1 AND NOT EXISTS
-                 (SELECT 1 FROM recipient WHERE email_id = ?1 AND status = 'accepted')",
+            "DELETE FROM posthaste_recipient WHERE email_id = ?1 AND NOT EXISTS
+                 (SELECT 1 FROM posthaste_recipient WHERE email_id = ?1 AND status = 'accepted')",
         )?
         .execute([id.0])?;
     flush
         .prepare_cached(
-            "UPDATE recipient SET status = 'waiting', reason = NULL
+            "UPDATE posthaste_recipient SET status = 'waiting', reason = NULL
              WHERE email_id = ?1 AND status = 'dead'",
         )?
         .execute([id.0])
@@ -102,7 +104,7 @@ pub(super) fn give_up_waiting(
 ) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "UPDATE recipient SET status = 'dead', reason = ?2
+            "UPDATE posthaste_recipient SET status = 'dead', reason = ?2
              WHERE email_id = ?1 AND status = 'waiting'",
         )?
         .execute((id.0, reason.map(DeadReason::as_str)))
@@ -113,7 +115,8 @@ pub(super) fn give_up_waiting(
 pub(super) fn accept_waiting(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "UPDATE recipient SET status = 'accepted' WHERE email_id = ?1 AND status = 'waiting'",
+            "UPDATE posthaste_recipient SET status = 'accepted'
+             WHERE email_id = ?1 AND status = 'waiting'",
         )?
         .execute([id.0])
         .map(drop)

@@ -14,13 +14,14 @@ use crate::ledger;
 pub(super) fn undecided_query() -> String {
     format!(
         "SELECT {STATE_COLUMNS}, e.id, e.policy, e.expires_at
-         FROM email_log l JOIN email e ON e.id = l.id
+         FROM posthaste_email_log l JOIN posthaste_email e ON e.id = l.id
          WHERE l.status = 'unknown' AND l.next_attempt_at IS NOT NULL LIMIT ?1"
     )
 }
 
 /// Expired leases.
-pub(super) const EXPIRED: &str = "SELECT id FROM email_log WHERE locked_until <= ?1 LIMIT ?2";
+pub(super) const EXPIRED: &str =
+    "SELECT id FROM posthaste_email_log WHERE locked_until <= ?1 LIMIT ?2";
 
 impl SqliteStore {
     pub(super) async fn rescue_expired(&self, most: usize) -> StoreResult<Vec<Rescued>> {

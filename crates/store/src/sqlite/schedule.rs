@@ -14,18 +14,19 @@ use crate::ledger;
 
 /// Failed emails that are due, then those that wait without a ticket.
 pub(super) const DUE: [&str; 2] = [
-    "SELECT id FROM email_log WHERE status = 'failed' AND next_attempt_at <= ?1
+    "SELECT id FROM posthaste_email_log WHERE status = 'failed' AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
-    "SELECT id FROM email_log INDEXED BY email_log_unqueued
+    "SELECT id FROM posthaste_email_log INDEXED BY posthaste_email_log_unqueued
      WHERE status = 'pending' AND last_queued_at IS NULL AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
 ];
 
 /// When the next of them is due.
 pub(super) const NEXT_DUE: &str = "SELECT min(due) FROM (
-         SELECT min(next_attempt_at) AS due FROM email_log WHERE status = 'failed'
+         SELECT min(next_attempt_at) AS due FROM posthaste_email_log WHERE status = 'failed'
          UNION ALL
-         SELECT min(next_attempt_at) FROM email_log INDEXED BY email_log_unqueued
+         SELECT min(next_attempt_at)
+         FROM posthaste_email_log INDEXED BY posthaste_email_log_unqueued
          WHERE status = 'pending' AND last_queued_at IS NULL)";
 
 impl SqliteStore {

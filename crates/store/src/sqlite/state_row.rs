@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::email_row::from_json;
 use super::writer::Flush;
-use super::{act, alert, corrupt, event, from_micros, micros, recipient_row};
+use super::{act, alert, corrupt, event, from_micros, micros, prune, recipient_row};
 use crate::ledger::{Facts, Ledger};
 
 /// The columns of a state, in the order in which `state_of` reads them.
@@ -17,9 +17,9 @@ pub(super) const STATE_COLUMNS: &str =
     "l.status, l.phase, l.attempt_number, l.attempt_count, l.budget_from, l.max_attempts,
      l.next_attempt_at, l.locked_until, l.lease_token, l.worker, l.started_at, l.lost_count,
      l.unknown_count, l.possible_duplicate, l.last_queued_at, l.last_error, l.error_class,
-     l.dead_reason, l.fingerprint, l.sent_at, l.finished_at";
+     l.dead_reason, l.fingerprint, l.sent_at, l.finished_at, l.inline";
 /// How many columns that are.
-pub(super) const STATE_WIDTH: usize = 21;
+pub(super) const STATE_WIDTH: usize = 22;
 
 /// Reads a name such as a status.
 pub(super) fn named<T: std::str::FromStr>(row: &Row<'_>, at: usize) -> rusqlite::Result<T>
@@ -72,6 +72,7 @@ pub(super) fn state_of(row: &Row<'_>, at: usize) -> rusqlite::Result<State> {
         fingerprint: row.get(at + 18)?,
         sent_at: optional_time(row, at + 19)?,
         finished_at: optional_time(row, at + 20)?,
+        inline: row.get(at + 21)?,
     })
 }
 
@@ -79,20 +80,21 @@ pub(super) fn state_of(row: &Row<'_>, at: usize) -> rusqlite::Result<State> {
 pub(super) fn load(connection: &Connection, id: EmailId) -> rusqlite::Result<Option<State>> {
     connection
         .prepare_cached(&format!(
-            "SELECT {STATE_COLUMNS} FROM email_log l WHERE l.id = ?1"
+            "SELECT {STATE_COLUMNS} FROM posthaste_email_log l WHERE l.id = ?1"
         ))?
         .query_row([id.0], |row| state_of(row, 0))
         .optional()
 }
 
 /// Inserts the state of a new email.
-pub(super) fn insert(flush: &mut Flush<'_>, id: EmailId, state: &State) -> rusqlite::Result<()> {
-    flush
+pub(super) fn insert(connection: &Connection, id: EmailId, state: &State) -> rusqlite::Result<()> {
+    connection
         .prepare_cached(
-            "INSERT INTO email_log (id, status, phase, attempt_number, attempt_count, budget_from,
+            "INSERT INTO posthaste_email_log
+             (id, status, phase, attempt_number, attempt_count, budget_from,
                  max_attempts, next_attempt_at, lease_token, lost_count, unknown_count,
-                 possible_duplicate, last_queued_at)
-             VALUES (?1, ?2, ?3, 0, 0, 0, ?4, ?5, 0, 0, 0, 0, ?6)",
+                 possible_duplicate, last_queued_at, inline)
+             VALUES (?1, ?2, ?3, 0, 0, 0, ?4, ?5, 0, 0, 0, 0, ?6, ?7)",
         )?
         .execute(params![
             id.0,
@@ -101,8 +103,8 @@ pub(super) fn insert(flush: &mut Flush<'_>, id: EmailId, state: &State) -> rusql
             state.max_attempts,
             state.next_attempt_at.map(micros),
             state.last_queued_at.map(micros),
+            state.inline,
         ])?;
-    flush.count(None, Some(state.status), 1);
     Ok(())
 }
 
@@ -120,9 +122,10 @@ impl Ledger for Flush<'_> {
     fn facts(&mut self, id: EmailId) -> rusqlite::Result<Option<Facts>> {
         self.prepare_cached(
             "SELECT owner, message_key, priority, policy, expires_at, erased_at IS NOT NULL,
-                 (SELECT reason FROM recipient WHERE email_id = email.id AND status = 'dead'
+                 (SELECT reason FROM posthaste_recipient
+                  WHERE email_id = posthaste_email.id AND status = 'dead'
                   ORDER BY position LIMIT 1), traceparent
-             FROM email WHERE id = ?1",
+             FROM posthaste_email WHERE id = ?1",
         )?
         .query_row([id.0], |row| {
             Ok(Facts {
@@ -150,12 +153,12 @@ impl Ledger for Flush<'_> {
         match event {
             // Two writes are frequent and touch one column that few or no indexes hold.
             Event::Gate { .. } => {
-                let sql = "UPDATE email_log SET phase = ?2 WHERE id = ?1";
+                let sql = "UPDATE posthaste_email_log SET phase = ?2 WHERE id = ?1";
                 self.prepare_cached(sql)?
                     .execute((id.0, next.phase.as_str()))?;
             }
             Event::Renew { .. } => {
-                let sql = "UPDATE email_log SET locked_until = ?2 WHERE id = ?1";
+                let sql = "UPDATE posthaste_email_log SET locked_until = ?2 WHERE id = ?1";
                 self.prepare_cached(sql)?
                     .execute((id.0, next.locked_until.map(micros)))?;
             }
@@ -191,6 +194,10 @@ impl Ledger for Flush<'_> {
         recipient_row::accept_waiting(self, id)
     }
 
+    fn remove(&mut self, id: EmailId, status: Status) -> rusqlite::Result<()> {
+        prune::remove_one(self, id, status)
+    }
+
     fn erase(&mut self, id: EmailId) -> rusqlite::Result<()> {
         act::erase(self, id)
     }
@@ -209,7 +216,8 @@ impl Ledger for Flush<'_> {
 fn update(flush: &mut Flush<'_>, id: EmailId, from: Status, state: &State) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "UPDATE email_log SET status = ?2, phase = ?3, attempt_number = ?4, attempt_count = ?5,
+            "UPDATE posthaste_email_log
+             SET status = ?2, phase = ?3, attempt_number = ?4, attempt_count = ?5,
                  budget_from = ?6, max_attempts = ?7, next_attempt_at = ?8, locked_until = ?9,
                  lease_token = ?10, worker = ?11, started_at = ?12, lost_count = ?13,
                  unknown_count = ?14, possible_duplicate = ?15, last_queued_at = ?16,
@@ -249,7 +257,8 @@ fn update(flush: &mut Flush<'_>, id: EmailId, from: Status, state: &State) -> ru
 fn insert_attempt(flush: &Flush<'_>, id: EmailId, attempt: &AttemptRecord) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome,
+            "INSERT INTO posthaste_email_attempt
+             (email_id, number, started_at, finished_at, outcome,
                  error_class, error, reply, transport, worker, budget, next_attempt_at, stage)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
              ON CONFLICT DO UPDATE SET finished_at = excluded.finished_at,
@@ -285,7 +294,7 @@ pub(super) fn attempts_of(
         .prepare_cached(
             "SELECT number, started_at, finished_at, outcome, error_class, error, reply, transport,
                  worker, budget, next_attempt_at, stage
-             FROM email_attempt WHERE email_id = ?1 ORDER BY number",
+             FROM posthaste_email_attempt WHERE email_id = ?1 ORDER BY number",
         )?
         .query_map([id.0], |row| {
             Ok(AttemptRecord {

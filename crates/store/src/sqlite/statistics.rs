@@ -18,13 +18,14 @@ impl SqliteStore {
 
 /// Since when the oldest waits, and how many failed ones are due. `?1` is now.
 pub(super) const WAITING: &str = "SELECT (SELECT min(oldest) FROM (
-         SELECT min(next_attempt_at) AS oldest FROM email_log WHERE status = 'pending'
+         SELECT min(next_attempt_at) AS oldest FROM posthaste_email_log WHERE status = 'pending'
          UNION ALL
-         SELECT min(next_attempt_at) FROM email_log WHERE status = 'retry_queued'
+         SELECT min(next_attempt_at) FROM posthaste_email_log WHERE status = 'retry_queued'
          UNION ALL
-         SELECT min(next_attempt_at) FROM email_log WHERE status = 'failed')
+         SELECT min(next_attempt_at) FROM posthaste_email_log WHERE status = 'failed')
        WHERE oldest <= ?1),
-       (SELECT count(*) FROM email_log WHERE status = 'failed' AND next_attempt_at <= ?1)";
+       (SELECT count(*) FROM posthaste_email_log
+        WHERE status = 'failed' AND next_attempt_at <= ?1)";
 
 pub(super) fn statistics(connection: &Connection, now: i64) -> rusqlite::Result<Statistics> {
     let minute = now / 60_000_000;
@@ -32,7 +33,7 @@ pub(super) fn statistics(connection: &Connection, now: i64) -> rusqlite::Result<
         .prepare_cached(
             "SELECT from_status, to_status, sum(n), sum(n) FILTER (WHERE minute > ?1 - 60),
                  sum(n) FILTER (WHERE minute > ?1 - 1440)
-             FROM stat GROUP BY 1, 2",
+             FROM posthaste_stat GROUP BY 1, 2",
         )?
         .query_map([minute], |row| {
             Ok(Moves {

@@ -8,9 +8,9 @@ use posthaste_core::port::{Store as _, StoreResult};
 use uuid::Uuid;
 
 use super::writer::Flush;
-use super::{SqliteStore, act, micros};
+use super::{PREFIX, SqliteStore, act, micros};
 use crate::prune::before;
-use crate::sweep::{ATTEMPTS, CONTENT, PIECE, Sweep, Swept, smallest_id};
+use crate::sweep::{self, PIECE, Sweep, Swept, smallest_id};
 
 impl SqliteStore {
     pub(super) async fn prune_attempts(
@@ -18,7 +18,8 @@ impl SqliteStore {
         kept: Option<Duration>,
         most: usize,
     ) -> StoreResult<Swept> {
-        self.strip(&self.attempt_sweep, ATTEMPTS, kept, most, strip_attempts)
+        let sql = sweep::attempts(PREFIX);
+        self.strip(&self.attempt_sweep, &sql, kept, most, strip_attempts)
             .await
     }
 
@@ -27,7 +28,8 @@ impl SqliteStore {
         kept: Option<Duration>,
         most: usize,
     ) -> StoreResult<Swept> {
-        self.strip(&self.content_sweep, CONTENT, kept, most, strip_content)
+        let sql = sweep::content(PREFIX);
+        self.strip(&self.content_sweep, &sql, kept, most, strip_content)
             .await
     }
 
@@ -35,7 +37,7 @@ impl SqliteStore {
     async fn strip(
         &self,
         sweep: &Sweep,
-        sql: &'static str,
+        sql: &str,
         kept: Option<Duration>,
         most: usize,
         strip: fn(&Flush<'_>, EmailId, i64) -> rusqlite::Result<bool>,
@@ -90,13 +92,13 @@ impl SqliteStore {
 fn strip_attempts(flush: &Flush<'_>, id: EmailId, ended: i64) -> rusqlite::Result<bool> {
     let marked = flush
         .prepare_cached(
-            "UPDATE email_log SET attempts_pruned_to = attempt_number
+            "UPDATE posthaste_email_log SET attempts_pruned_to = attempt_number
              WHERE id = ?1 AND status IN ('sent', 'cancelled') AND finished_at < ?2",
         )?
         .execute((id.0, ended))?;
     if marked > 0 {
         flush
-            .prepare_cached("DELETE FROM email_attempt WHERE email_id = ?1")?
+            .prepare_cached("DELETE FROM posthaste_email_attempt WHERE email_id = ?1")?
             .execute([id.0])?;
     }
     Ok(marked > 0)
@@ -105,7 +107,7 @@ fn strip_attempts(flush: &Flush<'_>, id: EmailId, ended: i64) -> rusqlite::Resul
 /// The same for content.
 fn strip_content(flush: &Flush<'_>, id: EmailId, ended: i64) -> rusqlite::Result<bool> {
     let over = flush
-        .prepare_cached("SELECT 1 FROM email_log WHERE id = ?1 AND finished_at < ?2")?
+        .prepare_cached("SELECT 1 FROM posthaste_email_log WHERE id = ?1 AND finished_at < ?2")?
         .exists((id.0, ended))?;
     if over {
         act::erase(flush, id)?;

@@ -43,8 +43,9 @@ fn find(
 ) -> rusqlite::Result<Option<Template>> {
     connection
         .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM template t
-             JOIN template_version v ON v.name = t.name AND v.version = coalesce(?2, t.version)
+            "SELECT {COLUMNS} FROM posthaste_template t
+             JOIN posthaste_template_version v ON v.name = t.name
+               AND v.version = coalesce(?2, t.version)
              WHERE t.name = ?1 AND t.deleted_at IS NULL"
         ))?
         .query_row((name, version), template_of)
@@ -53,7 +54,7 @@ fn find(
 
 fn standing(flush: &Flush<'_>, name: &str) -> rusqlite::Result<Standing> {
     let highest = flush
-        .prepare_cached("SELECT version FROM template WHERE name = ?1")?
+        .prepare_cached("SELECT version FROM posthaste_template WHERE name = ?1")?
         .query_row([name], |row| row.get(0))
         .optional()?;
     Ok(Standing {
@@ -72,13 +73,14 @@ fn write(
 ) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "INSERT INTO template (name, version) VALUES (?1, ?2)
+            "INSERT INTO posthaste_template (name, version) VALUES (?1, ?2)
              ON CONFLICT (name) DO UPDATE SET version = excluded.version, deleted_at = NULL",
         )?
         .execute((name, version))?;
     flush
         .prepare_cached(
-            "INSERT INTO template_version (name, version, description, mail_from, subject, html,
+            "INSERT INTO posthaste_template_version
+             (name, version, description, mail_from, subject, html,
                  body_text, priority, policy, sample, saved_at, saved_by)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
@@ -138,8 +140,9 @@ impl SqliteStore {
             .run(|connection| {
                 connection
                     .prepare_cached(&format!(
-                        "SELECT {COLUMNS} FROM template t
-                         JOIN template_version v ON v.name = t.name AND v.version = t.version
+                        "SELECT {COLUMNS} FROM posthaste_template t
+                         JOIN posthaste_template_version v ON v.name = t.name
+                           AND v.version = t.version
                          WHERE t.deleted_at IS NULL ORDER BY t.name"
                     ))?
                     .query_map([], template_of)?
@@ -154,8 +157,8 @@ impl SqliteStore {
             .run(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT v.version, v.saved_at, v.saved_by FROM template t
-                         JOIN template_version v ON v.name = t.name
+                        "SELECT v.version, v.saved_at, v.saved_by FROM posthaste_template t
+                         JOIN posthaste_template_version v ON v.name = t.name
                          WHERE t.name = ?1 AND t.deleted_at IS NULL ORDER BY v.version DESC",
                     )?
                     .query_map([name], |row| {
@@ -175,7 +178,8 @@ impl SqliteStore {
         self.writer
             .run(move |flush| {
                 let deleted = flush.execute(
-                    "UPDATE template SET deleted_at = ?2 WHERE name = ?1 AND deleted_at IS NULL",
+                    "UPDATE posthaste_template SET deleted_at = ?2
+                     WHERE name = ?1 AND deleted_at IS NULL",
                     (&name, micros(flush.now())),
                 )?;
                 if deleted > 0 {

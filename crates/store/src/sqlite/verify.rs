@@ -38,33 +38,43 @@ impl SqliteStore {
 
 /// Queries that give the ids (and details) of rows that break a promise. `?1` is now.
 const CHECKS: [(&str, &str, &str); 11] = [
-    ("I1", "has content but no state", "SELECT hex(id), '' FROM email WHERE id NOT IN (SELECT id FROM email_log)"),
-    ("I1", "has a state but no content", "SELECT hex(id), '' FROM email_log WHERE id NOT IN (SELECT id FROM email)"),
+    (
+        "I1",
+        "has content but no state",
+        "SELECT hex(id), '' FROM posthaste_email
+         WHERE id NOT IN (SELECT id FROM posthaste_email_log)",
+    ),
+    (
+        "I1",
+        "has a state but no content",
+        "SELECT hex(id), '' FROM posthaste_email_log
+         WHERE id NOT IN (SELECT id FROM posthaste_email)",
+    ),
     (
         "I3",
         "was sent more than once without an attempt of unknown fate",
-        "SELECT hex(email_id), count(*) || ' sent attempts' FROM email_attempt
-         WHERE email_id NOT IN (SELECT email_id FROM recipient)
+        "SELECT hex(email_id), count(*) || ' sent attempts' FROM posthaste_email_attempt
+         WHERE email_id NOT IN (SELECT email_id FROM posthaste_recipient)
          GROUP BY email_id
          HAVING sum(outcome = 'sent') > 1 + sum(outcome = 'unknown')",
     ),
     (
         "I4",
         "has an attempt that no lease was given for",
-        "SELECT hex(a.email_id), 'attempt ' || a.number FROM email_attempt a
-         JOIN email_log l ON l.id = a.email_id
+        "SELECT hex(a.email_id), 'attempt ' || a.number FROM posthaste_email_attempt a
+         JOIN posthaste_email_log l ON l.id = a.email_id
          WHERE a.number > l.attempt_number OR l.attempt_number > l.lease_token",
     ),
     (
         "I5",
         "has a lease that is overdue",
         "SELECT hex(id), 'by ' || ((?1 - locked_until) / 1000000) || ' s more than allowed'
-         FROM email_log WHERE locked_until < ?1",
+         FROM posthaste_email_log WHERE locked_until < ?1",
     ),
     (
         "I5",
         "is locked although nobody can be working on it",
-        "SELECT hex(id), status FROM email_log
+        "SELECT hex(id), status FROM posthaste_email_log
          WHERE locked_until IS NOT NULL AND status NOT IN ('sending', 'retry_queued')",
     ),
     (
@@ -72,25 +82,29 @@ const CHECKS: [(&str, &str, &str); 11] = [
         // Attempts that were removed after their retention bear nothing out.
         "has a count of attempts that its records do not bear out",
         "SELECT hex(l.id), l.attempt_count || ' counted, ' || (
-             SELECT count(*) FROM email_attempt a WHERE a.email_id = l.id AND a.number > l.budget_from
-               AND a.outcome IN ('transient', 'permanent', 'unknown')) || ' recorded'
-         FROM email_log l
+             SELECT count(*) FROM posthaste_email_attempt a
+             WHERE a.email_id = l.id AND a.number > l.budget_from
+               AND a.outcome IN ('transient', 'permanent', 'unknown')
+               AND NOT (l.inline AND a.number = 1)) || ' recorded'
+         FROM posthaste_email_log l
          WHERE l.attempts_pruned_to <= l.budget_from
            AND (l.attempt_number > 0 OR l.attempt_count > 0) AND l.attempt_count <> (
-             SELECT count(*) FROM email_attempt a WHERE a.email_id = l.id AND a.number > l.budget_from
-               AND a.outcome IN ('transient', 'permanent', 'unknown'))",
+             SELECT count(*) FROM posthaste_email_attempt a
+             WHERE a.email_id = l.id AND a.number > l.budget_from
+               AND a.outcome IN ('transient', 'permanent', 'unknown')
+               AND NOT (l.inline AND a.number = 1))",
     ),
     (
         "I7",
         "has lost attempts that it still needs",
-        "SELECT hex(id), 'up to attempt ' || attempts_pruned_to FROM email_log
+        "SELECT hex(id), 'up to attempt ' || attempts_pruned_to FROM posthaste_email_log
          WHERE attempts_pruned_to > budget_from AND status NOT IN ('sent', 'cancelled')
             OR attempts_pruned_to > attempt_number",
     ),
     (
         "I7",
         "was tried more often than its own budget allows",
-        "SELECT hex(id), attempt_count || ' of ' || max_attempts FROM email_log
+        "SELECT hex(id), attempt_count || ' of ' || max_attempts FROM posthaste_email_log
          WHERE attempt_count > max_attempts",
     ),
     (
@@ -100,17 +114,18 @@ const CHECKS: [(&str, &str, &str); 11] = [
         "SELECT hex(email_id), counted || ' of ' || budget FROM (
              SELECT a.email_id, a.budget,
                  count(*) OVER (PARTITION BY a.email_id ORDER BY a.number) AS counted
-             FROM email_attempt a JOIN email_log l ON l.id = a.email_id
+             FROM posthaste_email_attempt a JOIN posthaste_email_log l ON l.id = a.email_id
              WHERE a.number > l.budget_from
-               AND a.outcome IN ('transient', 'permanent', 'unknown'))
+               AND a.outcome IN ('transient', 'permanent', 'unknown')
+               AND NOT (l.inline AND a.number = 1))
          WHERE counted > budget",
     ),
     (
         "I7",
         "was tried earlier than allowed",
-        "SELECT hex(a.email_id), 'attempt ' || a.number FROM email_attempt a
-         JOIN email_attempt b ON b.email_id = a.email_id AND b.number = a.number - 1
-         JOIN email_log l ON l.id = a.email_id
+        "SELECT hex(a.email_id), 'attempt ' || a.number FROM posthaste_email_attempt a
+         JOIN posthaste_email_attempt b ON b.email_id = a.email_id AND b.number = a.number - 1
+         JOIN posthaste_email_log l ON l.id = a.email_id
          WHERE a.number > l.budget_from + 1 AND a.started_at < b.next_attempt_at",
     ),
 ];
@@ -168,7 +183,7 @@ fn counters_match(
     found: &mut Vec<Violation>,
 ) -> rusqlite::Result<()> {
     let rows = connection
-        .prepare("SELECT status, count(*) FROM email_log GROUP BY status")?
+        .prepare("SELECT status, count(*) FROM posthaste_email_log GROUP BY status")?
         .query_map([], |row| {
             Ok((super::state_row::named::<Status>(row, 0)?, row.get(1)?))
         })?
@@ -183,7 +198,7 @@ fn ledger_is_kept(
     pruned: u64,
     found: &mut Vec<Violation>,
 ) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare("SELECT 1 FROM email_log WHERE id = ?1")?;
+    let mut statement = connection.prepare("SELECT 1 FROM posthaste_email_log WHERE id = ?1")?;
     let mut missing = Vec::new();
     for id in ledger {
         if !statement.exists([id.0])? {

@@ -302,16 +302,29 @@ fn run_together(
 }
 
 fn record_moves(flush: &Flush<'_>) -> rusqlite::Result<()> {
-    let mut statement = flush.prepare_cached(
-        "INSERT INTO stat (minute, from_status, to_status, n) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT DO UPDATE SET n = n + excluded.n",
-    )?;
-    let minute = micros(flush.now) / 60_000_000;
-    let name = |status: &Option<Status>| status.map_or("", Status::as_str);
     for ((from, to), n) in &flush.moves {
-        statement.execute((minute, name(from), name(to), n))?;
+        record_move(flush, flush.now, *from, *to, *n)?;
     }
     Ok(())
+}
+
+/// Counts emails that went from one state to another; `None` is outside the store.
+pub(super) fn record_move(
+    connection: &Connection,
+    now: Timestamp,
+    from: Option<Status>,
+    to: Option<Status>,
+    n: i64,
+) -> rusqlite::Result<()> {
+    let name = |status: Option<Status>| status.map_or("", Status::as_str);
+    connection
+        .prepare_cached(
+            "INSERT INTO posthaste_stat (minute, from_status, to_status, n)
+             VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET n = n + excluded.n",
+        )?
+        .execute((micros(now) / 60_000_000, name(from), name(to), n))
+        .map(drop)
 }
 
 #[cfg(test)]
@@ -328,7 +341,8 @@ mod tests {
             .execute_batch(
                 "PRAGMA journal_mode = WAL;
                  CREATE TABLE item (value BLOB NOT NULL);
-                 CREATE TABLE stat (minute INTEGER, from_status TEXT, to_status TEXT, n INTEGER,
+                 CREATE TABLE posthaste_stat (
+                     minute INTEGER, from_status TEXT, to_status TEXT, n INTEGER,
                      PRIMARY KEY (minute, from_status, to_status));",
             )
             .unwrap();
@@ -348,7 +362,8 @@ mod tests {
 
     /// How many items there are, and how many were counted.
     async fn books(writer: &Writer) -> (u64, u64) {
-        let sql = "SELECT (SELECT count(*) FROM item), (SELECT coalesce(sum(n), 0) FROM stat)";
+        let sql = "SELECT (SELECT count(*) FROM item),
+                          (SELECT coalesce(sum(n), 0) FROM posthaste_stat)";
         writer
             .run(move |flush| flush.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))))
             .await

@@ -257,6 +257,7 @@ pub async fn a_batch_of_finishes_is_answered_in_its_order(fixture: &impl StoreFi
             decision,
             transport: TRANSPORT.into(),
             budget: BUDGET,
+            removes_sent: false,
         });
     }
     let mut stale = finishes[0].clone();

@@ -16,6 +16,7 @@ pub mod dead_group;
 pub mod finish;
 pub mod history;
 pub mod inbox;
+pub mod inline;
 pub mod key;
 pub mod late;
 pub mod lease;
@@ -139,6 +140,17 @@ macro_rules! store_conformance {
                 an_empty_batch_is_accepted_as_such,
                 thirty_two_tasks_with_one_key_create_one_email,
                 a_time_to_send_that_has_passed_means_now,
+            }
+            inline {
+                an_email_is_accepted_and_begun_in_one_step,
+                the_same_again_is_told_of_the_first,
+                of_many_callers_with_one_key_one_sends,
+                the_first_attempt_is_not_counted_and_later_ones_are,
+                one_that_is_refused_for_good_is_dead_without_a_count,
+                a_caller_lost_after_the_gate_leaves_it_uncertain_and_uncounted,
+                a_caller_lost_before_the_gate_leaves_it_to_others,
+                one_that_is_handed_back_waits_as_any_other,
+                one_that_was_sent_is_removed_at_once_if_so_wished,
             }
             begin {
                 beginning_gives_the_content_and_a_lease,

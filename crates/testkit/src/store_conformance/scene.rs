@@ -156,6 +156,7 @@ impl<'a, F: StoreFixture> Scene<'a, F> {
             decision,
             transport: TRANSPORT.into(),
             budget: BUDGET,
+            removes_sent: false,
         };
         let mut answers = self.store.finish(vec![finish]).await.expect("finish");
         assert_eq!(answers.len(), 1);

@@ -15,7 +15,10 @@ pub async fn an_untampered_database_is_clean(fixture: &impl Tamperable) {
 pub async fn a_deleted_state_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
     scene
-        .tamper("DELETE FROM email_log WHERE id = {id}", scene.pending)
+        .tamper(
+            "DELETE FROM {prefix}email_log WHERE id = {id}",
+            scene.pending,
+        )
         .await;
     scene
         .assert_found("I1", scene.pending, "has content but no state")
@@ -35,7 +38,7 @@ pub async fn a_deleted_state_is_found(fixture: &impl Tamperable) {
 pub async fn a_deleted_content_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
     scene
-        .tamper("DELETE FROM email WHERE id = {id}", scene.sent)
+        .tamper("DELETE FROM {prefix}email WHERE id = {id}", scene.sent)
         .await;
     scene
         .assert_found("I1", scene.sent, "has a state but no content")
@@ -47,8 +50,8 @@ pub async fn an_email_that_vanished_without_a_trace_is_found_by_ledger_and_count
 ) {
     let scene = Tampered::new(fixture).await;
     for sql in [
-        "DELETE FROM email WHERE id = {id}",
-        "DELETE FROM email_log WHERE id = {id}",
+        "DELETE FROM {prefix}email WHERE id = {id}",
+        "DELETE FROM {prefix}email_log WHERE id = {id}",
     ] {
         scene.tamper(sql, scene.pending).await;
     }
@@ -66,23 +69,23 @@ pub async fn an_email_that_vanished_without_a_trace_is_found_by_ledger_and_count
 
 pub async fn a_wrong_counter_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let insert = "INSERT INTO stat (minute, from_status, to_status, n) VALUES";
+    let insert = "INSERT INTO {prefix}stat (minute, from_status, to_status, n) VALUES";
     for (sql, undo) in [
         (
-            "UPDATE stat SET n = n + 1 WHERE to_status = 'sent'".to_owned(),
-            "UPDATE stat SET n = n - 1 WHERE to_status = 'sent'",
+            "UPDATE {prefix}stat SET n = n + 1 WHERE to_status = 'sent'".to_owned(),
+            "UPDATE {prefix}stat SET n = n - 1 WHERE to_status = 'sent'",
         ),
         (
             format!("{insert} (1, 'sent', '', 1)"),
-            "DELETE FROM stat WHERE minute = 1",
+            "DELETE FROM {prefix}stat WHERE minute = 1",
         ),
         (
             format!("{insert} (1, 'unknown', 'discarded', 1)"),
-            "DELETE FROM stat WHERE minute = 1",
+            "DELETE FROM {prefix}stat WHERE minute = 1",
         ),
         (
-            "UPDATE stat SET n = n - 4 WHERE from_status = ''".to_owned(),
-            "UPDATE stat SET n = n + 4 WHERE from_status = ''",
+            "UPDATE {prefix}stat SET n = n - 4 WHERE from_status = ''".to_owned(),
+            "UPDATE {prefix}stat SET n = n + 4 WHERE from_status = ''",
         ),
     ] {
         assert!(fixture.execute(&sql).await > 0);
@@ -99,7 +102,7 @@ pub async fn a_wrong_counter_is_found(fixture: &impl Tamperable) {
 
 pub async fn a_status_that_was_changed_by_hand_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE email_log SET status = 'failed' WHERE id = {id}";
+    let sql = "UPDATE {prefix}email_log SET status = 'failed' WHERE id = {id}";
     scene.tamper(sql, scene.pending).await;
     let found = scene.verify().await;
     assert_eq!(found.len(), 2, "one too few and one too many: {found:?}");
@@ -109,11 +112,12 @@ pub async fn a_status_that_was_changed_by_hand_is_found(fixture: &impl Tamperabl
 pub async fn a_wrong_attempt_count_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
     for (count, detail) in [(0, "0 counted, 1 recorded"), (2, "2 counted, 1 recorded")] {
-        let sql = format!("UPDATE email_log SET attempt_count = {count} WHERE id = {{id}}");
+        let sql =
+            format!("UPDATE {{prefix}}email_log SET attempt_count = {count} WHERE id = {{id}}");
         scene.tamper(&sql, scene.sent).await;
         scene.assert_found("I7", scene.sent, detail).await;
     }
-    let sql = "DELETE FROM email_attempt WHERE email_id = {id}";
+    let sql = "DELETE FROM {prefix}email_attempt WHERE email_id = {id}";
     scene.tamper(sql, scene.sent).await;
     let detail = "2 counted, 0 recorded";
     scene.assert_found("I7", scene.sent, detail).await;
@@ -121,8 +125,8 @@ pub async fn a_wrong_attempt_count_is_found(fixture: &impl Tamperable) {
 
 pub async fn attempts_that_were_removed_too_early_are_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let gone = "DELETE FROM email_attempt WHERE email_id = {id}";
-    let marked = "UPDATE email_log SET attempts_pruned_to = 2 WHERE id = {id}";
+    let gone = "DELETE FROM {prefix}email_attempt WHERE email_id = {id}";
+    let marked = "UPDATE {prefix}email_log SET attempts_pruned_to = 2 WHERE id = {id}";
     for id in [scene.sent, scene.dead] {
         scene.tamper(gone, id).await;
         scene.assert_found("I7", id, "0 recorded").await;
@@ -147,7 +151,9 @@ pub async fn an_overdue_lease_is_found(fixture: &impl Tamperable) {
 
 pub async fn a_lock_that_nobody_can_hold_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE email_log SET locked_until = (SELECT max(locked_until) FROM email_log) WHERE id = {id}";
+    let sql = "UPDATE {prefix}email_log
+               SET locked_until = (SELECT max(locked_until) FROM {prefix}email_log)
+               WHERE id = {id}";
     scene.tamper(sql, scene.pending).await;
     scene.assert_found("I5", scene.pending, "is locked").await;
 }
@@ -155,15 +161,15 @@ pub async fn a_lock_that_nobody_can_hold_is_found(fixture: &impl Tamperable) {
 pub async fn too_many_attempts_are_found(fixture: &impl Tamperable) {
     // More than its own budget.
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE email_log SET max_attempts = 1 WHERE id = {id}";
+    let sql = "UPDATE {prefix}email_log SET max_attempts = 1 WHERE id = {id}";
     scene.tamper(sql, scene.dead).await;
     let detail = "was tried more often than its own budget allows";
     scene.assert_found("I7", scene.dead, detail).await;
     // And more than its policy allowed at the time.
-    let sql = "UPDATE email_log SET max_attempts = NULL WHERE id = {id}";
+    let sql = "UPDATE {prefix}email_log SET max_attempts = NULL WHERE id = {id}";
     scene.tamper(sql, scene.dead).await;
     assert_eq!(scene.verify().await, []);
-    let sql = "UPDATE email_attempt SET budget = 1 WHERE email_id = {id}";
+    let sql = "UPDATE {prefix}email_attempt SET budget = 1 WHERE email_id = {id}";
     scene.tamper(sql, scene.dead).await;
     let detail = "was tried more often than its policy allowed";
     scene.assert_found("I7", scene.dead, detail).await;
@@ -171,8 +177,8 @@ pub async fn too_many_attempts_are_found(fixture: &impl Tamperable) {
 
 pub async fn an_attempt_that_was_too_early_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql =
-        "UPDATE email_attempt SET started_at = (SELECT created_at FROM email WHERE id = email_id)
+    let sql = "UPDATE {prefix}email_attempt
+               SET started_at = (SELECT created_at FROM {prefix}email WHERE id = email_id)
                WHERE email_id = {id} AND number = 2";
     scene.tamper(sql, scene.sent).await;
     scene
@@ -182,14 +188,14 @@ pub async fn an_attempt_that_was_too_early_is_found(fixture: &impl Tamperable) {
 
 pub async fn an_attempt_without_a_lease_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE email_attempt SET number = 9 WHERE email_id = {id} AND number = 2";
+    let sql = "UPDATE {prefix}email_attempt SET number = 9 WHERE email_id = {id} AND number = 2";
     scene.tamper(sql, scene.sent).await;
     scene.assert_found("I4", scene.sent, "attempt 9").await;
 }
 
 pub async fn a_second_copy_without_an_unknown_attempt_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE email_attempt SET outcome = 'sent' WHERE email_id = {id}";
+    let sql = "UPDATE {prefix}email_attempt SET outcome = 'sent' WHERE email_id = {id}";
     scene.tamper(sql, scene.sent).await;
     scene
         .assert_found("I3", scene.sent, "2 sent attempts")
@@ -212,7 +218,7 @@ pub async fn a_flood_of_violations_is_cut_short(fixture: &impl Tamperable) {
         let id = scene.accept(email).await;
         scene.attempt(id, dead(DeadReason::HardBounce)).await;
     }
-    let sql = "UPDATE email_log SET attempt_count = 3 WHERE status = 'dead'";
+    let sql = "UPDATE {prefix}email_log SET attempt_count = 3 WHERE status = 'dead'";
     assert!(fixture.execute(sql).await > 30);
     let found = scene.verify().await;
     assert!(found.len() < 50, "{} violations", found.len());

@@ -116,7 +116,7 @@ impl<'a, F: Tamperable> Tampered<'a, F> {
 
 pub async fn a_message_that_vanished_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "DELETE FROM retry_queue WHERE message_id = {id}";
+    let sql = "DELETE FROM {prefix}retry_queue WHERE message_id = {id}";
     scene.tamper(sql, scene.pending).await;
     let counters = "the counters say that 1 messages are pending, the rows say 0";
     scene.assert_miscounted(&[counters]).await;
@@ -124,7 +124,7 @@ pub async fn a_message_that_vanished_is_found(fixture: &impl Tamperable) {
 
 pub async fn a_wrong_counter_of_messages_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE message_count SET n = n + 1 WHERE status = 'retried'";
+    let sql = "UPDATE {prefix}message_count SET n = n + 1 WHERE status = 'retried'";
     assert!(fixture.execute(sql).await > 0);
     let counters = "the counters say that 2 messages are retried, the rows say 1";
     scene.assert_miscounted(&[counters]).await;
@@ -132,7 +132,7 @@ pub async fn a_wrong_counter_of_messages_is_found(fixture: &impl Tamperable) {
 
 pub async fn a_message_whose_status_was_changed_by_hand_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE retry_queue SET status = 'discarded' WHERE message_id = {id}";
+    let sql = "UPDATE {prefix}retry_queue SET status = 'discarded' WHERE message_id = {id}";
     scene.tamper(sql, scene.failed).await;
     scene
         .assert_miscounted(&[
@@ -144,10 +144,10 @@ pub async fn a_message_whose_status_was_changed_by_hand_is_found(fixture: &impl 
 
 pub async fn a_message_without_its_end_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE retry_queue SET finished_at = created_at WHERE message_id = {id}";
+    let sql = "UPDATE {prefix}retry_queue SET finished_at = created_at WHERE message_id = {id}";
     scene.tamper(sql, scene.pending).await;
     scene.assert_found("I1", scene.pending, "(pending)").await;
-    let sql = "UPDATE retry_queue SET finished_at = NULL WHERE message_id = {id}";
+    let sql = "UPDATE {prefix}retry_queue SET finished_at = NULL WHERE message_id = {id}";
     scene.tamper(sql, scene.pending).await;
     assert_eq!(scene.verify().await, []);
     scene.tamper(sql, scene.failed).await;
@@ -156,7 +156,7 @@ pub async fn a_message_without_its_end_is_found(fixture: &impl Tamperable) {
 
 pub async fn a_message_that_ended_unclaimed_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE retry_queue SET token = 0 WHERE message_id = {id}";
+    let sql = "UPDATE {prefix}retry_queue SET token = 0 WHERE message_id = {id}";
     scene.tamper(sql, scene.failed).await;
     let detail = "nobody ever claimed it (failed)";
     scene.assert_found("I4", scene.failed, detail).await;
@@ -164,7 +164,7 @@ pub async fn a_message_that_ended_unclaimed_is_found(fixture: &impl Tamperable) 
 
 pub async fn a_claim_on_a_message_that_is_over_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE retry_queue SET locked_until = next_retry_at WHERE message_id = {id}";
+    let sql = "UPDATE {prefix}retry_queue SET locked_until = next_retry_at WHERE message_id = {id}";
     scene.tamper(sql, scene.pending).await;
     assert_eq!(scene.verify().await, [], "that one may be claimed");
     scene.tamper(sql, scene.retried).await;
@@ -174,7 +174,7 @@ pub async fn a_claim_on_a_message_that_is_over_is_found(fixture: &impl Tamperabl
 
 pub async fn a_retry_that_was_not_counted_is_found(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
-    let sql = "UPDATE retry_queue SET retry_count = 0 WHERE message_id = {id}";
+    let sql = "UPDATE {prefix}retry_queue SET retry_count = 0 WHERE message_id = {id}";
     scene.tamper(sql, scene.retried).await;
     scene.assert_found("I7", scene.retried, "0 retries").await;
 }
@@ -182,7 +182,7 @@ pub async fn a_retry_that_was_not_counted_is_found(fixture: &impl Tamperable) {
 pub async fn a_flood_of_messages_is_cut_short(fixture: &impl Tamperable) {
     let scene = Tampered::new(fixture).await;
     scene.put_back((0..30).map(|_| failure(3)).collect()).await;
-    let sql = "UPDATE retry_queue SET retry_count = 0 WHERE status = 'retried'";
+    let sql = "UPDATE {prefix}retry_queue SET retry_count = 0 WHERE status = 'retried'";
     assert!(fixture.execute(sql).await > 30);
     let found = scene.verify().await;
     assert!(found.len() < 30, "{} violations", found.len());
@@ -195,7 +195,7 @@ pub async fn a_message_that_cannot_be_read_holds_up_no_other(fixture: &impl Tamp
     let (bad, good) = (failure(3), failure(3));
     let (bad_id, good_id) = (bad.failure.message_id, good.failure.message_id);
     scene.arrive(vec![bad, good]).await;
-    let sql = "UPDATE retry_queue SET properties = 'nonsense' WHERE message_id = {id}";
+    let sql = "UPDATE {prefix}retry_queue SET properties = 'nonsense' WHERE message_id = {id}";
     scene.tamper(sql, bad_id).await;
     fixture.advance(HOUR).await;
     let claim = async || {
@@ -211,7 +211,7 @@ pub async fn a_message_that_cannot_be_read_holds_up_no_other(fixture: &impl Tamp
     assert!(claimed.contains(&good_id) && claimed.contains(&scene.pending));
     // It is claimed, too, and comes again when its claim runs out.
     assert!(claim().await.is_empty());
-    let sql = "UPDATE retry_queue SET properties = '{}' WHERE message_id = {id}";
+    let sql = "UPDATE {prefix}retry_queue SET properties = '{}' WHERE message_id = {id}";
     scene.tamper(sql, bad_id).await;
     fixture.advance(2 * HOUR).await;
     assert!(claim().await.contains(&bad_id));

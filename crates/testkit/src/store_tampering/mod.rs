@@ -23,6 +23,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// A store whose rows can be changed by hand.
 pub trait Tamperable: StoreFixture {
     /// Executes a statement on a connection beside the store's, and says how many rows it changed.
+    /// `{prefix}` stands for what the names of tables begin with in the dialect.
     fn execute(&self, sql: &str) -> impl Future<Output = u64> + Send;
 
     /// How an id is written in a statement.
@@ -90,6 +91,7 @@ impl<'a, F: Tamperable> Tampered<'a, F> {
             decision,
             transport: "smtp".into(),
             budget: 8,
+            removes_sent: false,
         };
         let finished = self.store.finish(vec![finish]).await;
         finished.expect("finish").remove(0).expect("a good lease");

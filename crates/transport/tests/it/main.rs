@@ -1,5 +1,6 @@
 //! The transports against servers: one that follows a script byte by byte, and the sink.
 
+#![cfg(feature = "smtp")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod authentication;

@@ -32,6 +32,15 @@ pub trait EmailStore: Send + Sync {
         ticketed: bool,
     ) -> StoreResult<Vec<StoreResult<Accepted>>>;
 
+    /// Keeps new emails whose first attempts begin in the same commit: their callers wait for
+    /// them. These attempts are not counted.
+    async fn accept_begun(
+        &self,
+        emails: Vec<NewEmail>,
+        worker: &str,
+        lease: Duration,
+    ) -> StoreResult<Vec<StoreResult<Opened>>>;
+
     /// What accepting an email of this key and payload would answer if it was accepted before:
     /// replayed or a conflict. `None` if it was not.
     async fn accepted_before(

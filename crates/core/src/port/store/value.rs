@@ -40,6 +40,17 @@ pub enum Accepted {
     KeyConflict(EmailId),
 }
 
+/// What became of an email that was handed in to be tried at once.
+#[derive(Debug, Clone)]
+pub enum Opened {
+    /// It is new and durable, and its first attempt has begun.
+    Started(Box<Started>),
+    /// The same was accepted before, under this id and in this state.
+    Replayed(EmailId, Status),
+    /// The key was used before for something else.
+    KeyConflict(EmailId),
+}
+
 /// The right to work on one email, for a time: to send it, or to say what became of its ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lease {
@@ -96,6 +107,8 @@ pub struct Finish {
     pub transport: String,
     /// How many attempts may fail, as things stand.
     pub budget: u32,
+    /// Whether an email that was sent is removed at once, with all that is about it.
+    pub removes_sent: bool,
 }
 
 /// The present budgets: how many attempts may fail, per policy.

@@ -87,7 +87,8 @@ pub(in crate::postgres) const INSERT_AUDIT: &str =
          AS u (actor, action, subject, result, n) ORDER BY u.n";
 
 /// In the order of the key, so that two transactions never wait for each other in a circle.
-const COUNT: &str = "INSERT INTO stat (minute, from_status, to_status, slot, n)
+pub(in crate::postgres) const COUNT: &str =
+    "INSERT INTO stat (minute, from_status, to_status, slot, n)
      SELECT $1::int8, u.from_status, u.to_status, $2::int4, u.n
      FROM unnest($3::text[], $4::text[], $5::int8[]) AS u (from_status, to_status, n)
      ORDER BY 2, 3
@@ -110,6 +111,14 @@ pub(in crate::postgres) const ERASE: [&str; 9] = [
     "SELECT 1 FROM alert_group WHERE email_id = ANY($1)
      ORDER BY channel, taken, fingerprint FOR UPDATE",
     "UPDATE alert_group SET sample = NULL WHERE email_id = ANY($1)",
+];
+
+/// What removing does.
+const REMOVE: [&str; 4] = [
+    "DELETE FROM email_log WHERE id = ANY($1)",
+    "DELETE FROM email WHERE id = ANY($1)",
+    "DELETE FROM email_attempt WHERE email_id = ANY($1)",
+    "DELETE FROM recipient WHERE email_id = ANY($1)",
 ];
 
 fn uuids<'a>(ids: impl IntoIterator<Item = &'a EmailId>) -> Vec<Uuid> {
@@ -192,6 +201,11 @@ impl Books {
         if !self.erased.is_empty() {
             for sql in ERASE {
                 pipeline.send(sql, values![uuids(&self.erased)]).await?;
+            }
+        }
+        if !self.removed.is_empty() {
+            for sql in REMOVE {
+                pipeline.send(sql, values![uuids(&self.removed)]).await?;
             }
         }
         if self.concerns_schedulers

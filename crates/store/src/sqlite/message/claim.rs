@@ -15,17 +15,18 @@ use super::row::{self, record_columns, record_of};
 use crate::message::{Moves, count, kept};
 
 /// Those that are due, the most overdue first. `?1` is now, `?2` how many.
-pub(in crate::sqlite) const DUE: &str = "SELECT id FROM retry_queue q
+pub(in crate::sqlite) const DUE: &str = "SELECT id FROM posthaste_retry_queue q
      WHERE status = 'pending' AND next_retry_at <= ?1
        AND (locked_until IS NULL OR locked_until <= ?1)
      ORDER BY next_retry_at, id LIMIT ?2";
 
 /// When the next is due that nobody has claimed.
-pub(in crate::sqlite) const NEXT_DUE: &str = "SELECT next_retry_at FROM retry_queue q
+pub(in crate::sqlite) const NEXT_DUE: &str = "SELECT next_retry_at FROM posthaste_retry_queue q
      WHERE status = 'pending' AND locked_until IS NULL ORDER BY next_retry_at LIMIT 1";
 
 /// When the next claim runs out. Only what is due by now, `?1`, is claimed.
-pub(in crate::sqlite) const NEXT_UNCLAIMED: &str = "SELECT min(locked_until) FROM retry_queue q
+pub(in crate::sqlite) const NEXT_UNCLAIMED: &str = "SELECT min(locked_until)
+     FROM posthaste_retry_queue q
      WHERE status = 'pending' AND next_retry_at <= ?1";
 
 impl SqliteStore {
@@ -130,7 +131,7 @@ fn read(flush: &Flush<'_>, number: i64) -> rusqlite::Result<MessageRecord> {
     let columns = record_columns("q.original_payload");
     flush
         .prepare_cached(&format!(
-            "SELECT {columns} FROM retry_queue q WHERE q.id = ?1"
+            "SELECT {columns} FROM posthaste_retry_queue q WHERE q.id = ?1"
         ))?
         .query_row([number], record_of)
 }

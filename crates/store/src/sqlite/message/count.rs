@@ -12,7 +12,8 @@ use super::super::{SqliteStore, micros};
 use crate::message::{Moves, added_up};
 
 /// When the oldest that waits became due. `?1` is now.
-pub(in crate::sqlite) const OLDEST_DUE: &str = "SELECT min(next_retry_at) FROM retry_queue q
+pub(in crate::sqlite) const OLDEST_DUE: &str = "SELECT min(next_retry_at)
+     FROM posthaste_retry_queue q
      WHERE status = 'pending' AND next_retry_at <= ?1";
 
 impl SqliteStore {
@@ -34,7 +35,7 @@ impl SqliteStore {
 /// What the counters say.
 pub(super) fn counted(connection: &Connection) -> rusqlite::Result<BTreeMap<MessageStatus, u64>> {
     let counters = connection
-        .prepare_cached("SELECT status, n FROM message_count")?
+        .prepare_cached("SELECT status, n FROM posthaste_message_count")?
         .query_map([], |row| Ok((named(row, 0)?, row.get(1)?)))?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(added_up(counters))
@@ -43,7 +44,7 @@ pub(super) fn counted(connection: &Connection) -> rusqlite::Result<BTreeMap<Mess
 /// Counts what was moved.
 pub(super) fn record(flush: &Flush<'_>, moves: &Moves) -> rusqlite::Result<()> {
     let mut statement =
-        flush.prepare_cached("UPDATE message_count SET n = n + ?2 WHERE status = ?1")?;
+        flush.prepare_cached("UPDATE posthaste_message_count SET n = n + ?2 WHERE status = ?1")?;
     for (status, n) in moves.iter().filter(|(_, n)| **n != 0) {
         statement.execute((status.as_str(), n))?;
     }

@@ -18,7 +18,7 @@ impl SqliteStore {
                 let columns = record_columns("q.original_payload");
                 connection
                     .prepare_cached(&format!(
-                        "SELECT {columns} FROM retry_queue q WHERE q.message_id = ?1"
+                        "SELECT {columns} FROM posthaste_retry_queue q WHERE q.message_id = ?1"
                     ))?
                     .query_row([id.0], record_of)
                     .optional()
@@ -57,7 +57,7 @@ fn list_query(filter: &MessageFilter) -> (String, Vec<Value>) {
     }
     values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
     let sql = format!(
-        "SELECT {} FROM retry_queue q WHERE {} ORDER BY q.id DESC LIMIT ?{}",
+        "SELECT {} FROM posthaste_retry_queue q WHERE {} ORDER BY q.id DESC LIMIT ?{}",
         record_columns("NULL"),
         conditions.join(" AND "),
         values.len()

@@ -45,8 +45,8 @@ fn remove(
     let before = micros(flush.now()).saturating_sub(age);
     let removed = flush
         .prepare_cached(
-            "DELETE FROM retry_queue WHERE id IN
-                 (SELECT id FROM retry_queue WHERE status = ?1 AND finished_at < ?2
+            "DELETE FROM posthaste_retry_queue WHERE id IN
+                 (SELECT id FROM posthaste_retry_queue WHERE status = ?1 AND finished_at < ?2
                   ORDER BY finished_at LIMIT ?3)",
         )?
         .execute((status.as_str(), before, most))?;

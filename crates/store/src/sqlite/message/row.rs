@@ -68,7 +68,7 @@ pub(super) fn load(
 ) -> rusqlite::Result<Option<(i64, MessageState)>> {
     connection
         .prepare_cached(&format!(
-            "SELECT {STATE_COLUMNS}, q.id FROM retry_queue q WHERE q.message_id = ?1"
+            "SELECT {STATE_COLUMNS}, q.id FROM posthaste_retry_queue q WHERE q.message_id = ?1"
         ))?
         .query_row([id.0], |row| Ok((row.get(STATE_WIDTH)?, state_of(row)?)))
         .optional()
@@ -81,7 +81,7 @@ pub(super) fn load_by_number(
 ) -> rusqlite::Result<Option<MessageState>> {
     connection
         .prepare_cached(&format!(
-            "SELECT {STATE_COLUMNS} FROM retry_queue q WHERE q.id = ?1"
+            "SELECT {STATE_COLUMNS} FROM posthaste_retry_queue q WHERE q.id = ?1"
         ))?
         .query_row([number], state_of)
         .optional()
@@ -91,7 +91,8 @@ pub(super) fn load_by_number(
 pub(super) fn insert(flush: &Flush<'_>, failure: &Failure) -> rusqlite::Result<i64> {
     flush
         .prepare_cached(
-            "INSERT INTO retry_queue (message_id, original_queue, error_reason, properties,
+            "INSERT INTO posthaste_retry_queue
+             (message_id, original_queue, error_reason, properties,
                  created_at, status, retry_count, max_retries, next_retry_at, publish_failures,
                  repeats, token, delivery, payload_bytes, original_payload)
              VALUES (?1, ?2, ?3, ?4, ?5, 'pending', 0, 0, 0, 0, 0, 0, x'', ?6, ?7)",
@@ -111,7 +112,8 @@ pub(super) fn insert(flush: &Flush<'_>, failure: &Failure) -> rusqlite::Result<i
 pub(super) fn replace(flush: &Flush<'_>, number: i64, failure: &Failure) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "UPDATE retry_queue SET original_queue = ?2, error_reason = ?3, properties = ?4,
+            "UPDATE posthaste_retry_queue
+             SET original_queue = ?2, error_reason = ?3, properties = ?4,
                  payload_bytes = ?5, original_payload = ?6
              WHERE id = ?1",
         )?
@@ -130,7 +132,7 @@ pub(super) fn replace(flush: &Flush<'_>, number: i64, failure: &Failure) -> rusq
 pub(super) fn save(flush: &Flush<'_>, number: i64, state: &MessageState) -> rusqlite::Result<()> {
     flush
         .prepare_cached(
-            "UPDATE retry_queue SET status = ?2, retry_count = ?3, max_retries = ?4,
+            "UPDATE posthaste_retry_queue SET status = ?2, retry_count = ?3, max_retries = ?4,
                  next_retry_at = ?5, publish_failures = ?6, repeats = ?7, token = ?8,
                  locked_until = ?9, last_error = ?10, finished_at = ?11, delivery = ?12
              WHERE id = ?1",

@@ -15,7 +15,7 @@ pub(in crate::sqlite) fn check(
     found: &mut Vec<Violation>,
 ) -> rusqlite::Result<()> {
     let rows = connection
-        .prepare("SELECT status, count(*) FROM retry_queue GROUP BY status")?
+        .prepare("SELECT status, count(*) FROM posthaste_retry_queue GROUP BY status")?
         .query_map([], |row| Ok((named(row, 0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     found.extend(disagreements(&counted(connection)?, &rows));
@@ -26,7 +26,8 @@ pub(in crate::sqlite) fn check(
         breach,
     } in &CHECKS
     {
-        let sql = format!("SELECT hex(message_id), {detail} FROM retry_queue WHERE {breach}");
+        let sql =
+            format!("SELECT hex(message_id), {detail} FROM posthaste_retry_queue WHERE {breach}");
         list(connection, "message", invariant, what, &sql, now, found)?;
     }
     Ok(())

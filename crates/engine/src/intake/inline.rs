@@ -1,0 +1,255 @@
+//! Emails whose callers wait for the first attempt.
+//!
+//! They are accepted with that attempt already begun, in one commit: whatever happens then, the
+//! email is there, and no one else sends it at the same time. The attempt is not counted.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use posthaste_core::Timestamp;
+use posthaste_core::email::{EmailId, NewEmail};
+use posthaste_core::lifecycle::State;
+use posthaste_core::port::{Opened, StoreError};
+use posthaste_core::status::{DeadReason, Status};
+
+use super::{EmailRequest, FieldError, Intake, Refused, Submitter, Taken};
+use crate::sender::Sender;
+use crate::sender::inline::{InlineAttempt, InlinePermit, Waited};
+
+/// How often a caller who comes second looks for what became of the first one's attempt.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What became of an email that was to be sent at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    /// Its id.
+    pub id: EmailId,
+    /// Its key.
+    pub message_key: String,
+    /// Whether the same was accepted before.
+    pub is_replayed: bool,
+    /// Where it is in its life. `sending`: the server has not answered yet.
+    pub status: Status,
+    /// When it is tried again.
+    pub next_attempt_at: Option<Timestamp>,
+    /// Why it was given up.
+    pub dead_reason: Option<DeadReason>,
+    /// What went wrong.
+    pub last_error: Option<String>,
+}
+
+impl Delivered {
+    fn new(id: EmailId, message_key: String, status: Status) -> Self {
+        Self {
+            id,
+            message_key,
+            is_replayed: false,
+            status,
+            next_attempt_at: None,
+            dead_reason: None,
+            last_error: None,
+        }
+    }
+
+    fn of(id: EmailId, message_key: String, state: State) -> Self {
+        Self {
+            next_attempt_at: state.next_attempt_at,
+            dead_reason: state.dead_reason,
+            last_error: state.last_error,
+            ..Self::new(id, message_key, state.status)
+        }
+    }
+}
+
+/// An email that was accepted.
+enum Opening {
+    /// Its first attempt has begun.
+    Started {
+        id: EmailId,
+        message_key: String,
+        attempt: InlineAttempt,
+    },
+    /// The same was accepted before.
+    Replayed { id: EmailId, message_key: String },
+    /// It waits for its turn, and all is said.
+    Told(Delivered),
+}
+
+impl Intake {
+    /// Sends what callers wait for by this sender. Without one, it waits as any other email.
+    #[must_use]
+    pub fn sending_by(mut self, sender: Option<Arc<Sender>>) -> Self {
+        self.sender = sender;
+        self
+    }
+
+    /// Takes an email in and sends it at once, in bounded time. If that fails, or there is no room
+    /// for it, it waits as any other.
+    ///
+    /// # Errors
+    ///
+    /// If it is not valid or cannot be kept. A failure to send it is none.
+    pub async fn deliver(
+        self: &Arc<Self>,
+        submitter: &Submitter,
+        request: EmailRequest,
+    ) -> Result<Delivered, Refused> {
+        let (id, message_key, attempt) = match self.open(submitter, request).await? {
+            Opening::Started {
+                id,
+                message_key,
+                attempt,
+            } => (id, message_key, attempt),
+            Opening::Replayed { id, message_key } => {
+                let patience = self.sender.as_ref().map(|sender| sender.patience());
+                return self
+                    .replayed(id, message_key, patience.unwrap_or_default())
+                    .await;
+            }
+            Opening::Told(delivered) => return Ok(delivered),
+        };
+        match attempt.wait().await {
+            Waited::Over(state) => Ok(Delivered::of(id, message_key, *state)),
+            Waited::UnderWay => Ok(Delivered::new(id, message_key, Status::Sending)),
+            Waited::HandedBack => self.look_up(id, message_key).await,
+        }
+    }
+
+    /// The same for a caller who does not wait for the attempt, only for the email to be durable.
+    ///
+    /// # Errors
+    ///
+    /// If it is not valid or cannot be kept.
+    pub async fn deliver_detached(
+        self: &Arc<Self>,
+        submitter: &Submitter,
+        request: EmailRequest,
+    ) -> Result<EmailId, Refused> {
+        Ok(match self.open(submitter, request).await? {
+            Opening::Started { id, .. } | Opening::Replayed { id, .. } => id,
+            Opening::Told(delivered) => delivered.id,
+        })
+    }
+
+    /// Accepts an email and lets its first attempt begin, if there is room for one.
+    async fn open(
+        self: &Arc<Self>,
+        submitter: &Submitter,
+        request: EmailRequest,
+    ) -> Result<Opening, Refused> {
+        let sender = self.sender.as_ref();
+        let room = sender.and_then(|sender| Some((Arc::clone(sender), sender.room_for_inline()?)));
+        let Some((sender, permit)) = room else {
+            return self.queue(submitter, request).await;
+        };
+        let now = self.store.now();
+        let checked = self.check(submitter, vec![request], now).await.pop();
+        let email = match checked.ok_or_else(closed)? {
+            Ok(email) => email,
+            Err(rejected) => {
+                let taken = rejected.answer(&submitter.owner, &self.store).await?;
+                return self.describe(taken).await;
+            }
+        };
+        if email.send_at.is_some() {
+            let message = "cannot be in the future if the email is to be sent at once; leave it \
+                           out, or choose `queued` as the delivery";
+            return Err(Refused::Invalid(vec![FieldError {
+                field: "send_at".into(),
+                message: message.into(),
+            }]));
+        }
+        // A caller that hangs up must not keep the rest from being done.
+        let intake = Arc::clone(self);
+        let opening = tokio::spawn(async move { intake.begin(&sender, permit, email).await });
+        opening.await.unwrap_or_else(|_| Err(closed().into()))
+    }
+
+    async fn begin(
+        &self,
+        sender: &Arc<Sender>,
+        permit: InlinePermit,
+        mut email: NewEmail,
+    ) -> Result<Opening, Refused> {
+        let mut span = self.trace(&mut email);
+        let (id, message_key) = (email.id, email.message_key.clone());
+        let asked = Instant::now();
+        let opened = self
+            .store
+            .accept_begun(vec![email], sender.worker(), sender.lease())
+            .await
+            .and_then(|mut opened| opened.pop().unwrap_or_else(|| Err(closed())));
+        let started = match opened {
+            Ok(Opened::Started(started)) => *started,
+            Ok(Opened::Replayed(id, _)) => return Ok(Opening::Replayed { id, message_key }),
+            Ok(Opened::KeyConflict(id)) => return Err(Refused::KeyConflict(id)),
+            Err(error) => {
+                span.fail(&error.to_string());
+                return Err(error.into());
+            }
+        };
+        posthaste_core::failpoint::hit("intake.after_commit");
+        if let Some(metrics) = &self.metrics {
+            metrics.accepted_from(self.source, 1);
+        }
+        Ok(Opening::Started {
+            id,
+            message_key,
+            attempt: sender.send_inline(started, asked, permit),
+        })
+    }
+
+    /// Takes it in to be sent when its turn comes.
+    async fn queue(
+        self: &Arc<Self>,
+        submitter: &Submitter,
+        request: EmailRequest,
+    ) -> Result<Opening, Refused> {
+        let taken = self.take(submitter, vec![request]).await.pop();
+        let taken = taken.unwrap_or_else(|| Err(closed().into()))?;
+        self.describe(taken).await
+    }
+
+    async fn describe(&self, taken: Taken) -> Result<Opening, Refused> {
+        match taken {
+            Taken::Accepted { id, message_key } => {
+                Ok(Opening::Told(self.look_up(id, message_key).await?))
+            }
+            Taken::Replayed {
+                id, message_key, ..
+            } => Ok(Opening::Replayed { id, message_key }),
+        }
+    }
+
+    /// The same was accepted before. If its first caller still waits, this one waits along.
+    async fn replayed(
+        &self,
+        id: EmailId,
+        message_key: String,
+        patience: Duration,
+    ) -> Result<Delivered, Refused> {
+        let since = Instant::now();
+        loop {
+            let delivered = self.look_up(id, message_key.clone()).await?;
+            if delivered.status != Status::Sending || since.elapsed() >= patience {
+                return Ok(Delivered {
+                    is_replayed: true,
+                    ..delivered
+                });
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Where it stands. One that is gone was sent, and removed at once.
+    async fn look_up(&self, id: EmailId, message_key: String) -> Result<Delivered, Refused> {
+        Ok(match self.store.find(id).await? {
+            Some(record) => Delivered::of(id, message_key, record.state),
+            None => Delivered::new(id, message_key, Status::Sent),
+        })
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("the intake is closed".into())
+}

@@ -1,0 +1,13 @@
+-- What is to be told outside of the store, at least once. Written in the transaction of what it
+-- follows from, removed once it was told.
+CREATE TABLE event (
+    seq          INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind         TEXT    NOT NULL CHECK (kind IN ('email_dead')),
+    email_id     BLOB    NOT NULL,
+    at           INTEGER NOT NULL,
+    reason       TEXT    NOT NULL,
+    error        TEXT,
+    attempts     INTEGER NOT NULL,
+    locked_until INTEGER
+) STRICT;
+CREATE INDEX event_email ON event (email_id);
