@@ -1,0 +1,252 @@
+//! What becomes of emails that are sent at once, and of those that are not.
+
+use std::time::Duration;
+
+use posthaste::{DeadReason, Delivery, Error, RetryPolicy, Status};
+use posthaste_sink::Mode;
+
+use crate::world::{NOBODY, Own, an_email, sink};
+
+#[tokio::test]
+async fn an_email_is_at_the_server_when_the_caller_is_told() {
+    let sink = sink().await;
+    for own in Own::both().await {
+        let before = sink.accepted();
+        let outbox = own.outbox(&sink.url()).await;
+        let delivery = outbox.send_or_enqueue(an_email("ada")).await.unwrap();
+        assert!(delivery.is_sent(), "{delivery:?}");
+        assert_eq!(sink.accepted(), before + 1);
+        let entry = outbox.find(delivery.id()).await.unwrap().unwrap();
+        assert_eq!((entry.status, entry.attempts), (Status::Sent, 0));
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_no_error_and_the_email_waits_thirty_seconds() {
+    for own in Own::both().await {
+        let outbox = own.outbox(NOBODY).await;
+        let before = outbox.now();
+        let delivery = outbox.send_or_enqueue(an_email("ada")).await.unwrap();
+        let after = outbox.now();
+        let Delivery::Queued {
+            id,
+            next_attempt: Some(next),
+            ..
+        } = delivery
+        else {
+            panic!("not queued: {delivery:?}");
+        };
+        let delay = Duration::from_secs(30);
+        assert!(before + delay <= next && next <= after + delay, "{next}");
+        let entry = outbox.find(id).await.unwrap().unwrap();
+        assert_eq!((entry.status, entry.attempts), (Status::Failed, 0));
+        assert_eq!(entry.max_attempts, 5);
+        assert!(
+            entry
+                .last_error
+                .is_some_and(|error| error.contains("refused"))
+        );
+        let counts = outbox.counts().await.unwrap();
+        assert_eq!((counts.pending, counts.dead), (1, 0));
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_for_good_is_dead_until_someone_retries_or_dismisses_it() {
+    let sink = sink().await;
+    for own in Own::both().await {
+        let outbox = own.outbox(&sink.url()).await;
+        sink.set_mode(Mode::RejectAll);
+        let delivery = outbox.send_or_enqueue(an_email("ada")).await.unwrap();
+        let Delivery::Dead {
+            id, reason, error, ..
+        } = delivery
+        else {
+            panic!("not dead: {delivery:?}");
+        };
+        assert_eq!(reason, DeadReason::HardBounce);
+        assert!(error.is_some_and(|error| error.contains("550")));
+        let other = outbox.send_or_enqueue(an_email("bob")).await.unwrap().id();
+        assert_eq!(outbox.counts().await.unwrap().dead, 2);
+
+        sink.set_mode(Mode::Normal);
+        outbox.dismiss(other).await.unwrap();
+        outbox.retry(id).await.unwrap();
+        let entries = outbox.undelivered().await.unwrap();
+        assert_eq!(entries.len(), 1);
+        assert_eq!(
+            (entries[0].status, entries[0].attempts),
+            (Status::Pending, 0)
+        );
+        let worker = outbox.start();
+        worker.drain().await.unwrap();
+        let entry = outbox.find(id).await.unwrap().unwrap();
+        assert_eq!(entry.status, Status::Sent);
+        assert!(outbox.dismiss(id).await.is_err(), "it was sent");
+        worker.stop().await;
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn a_detached_caller_is_told_when_the_email_is_safe_and_not_when_it_is_sent() {
+    let sink = sink().await;
+    for own in Own::both().await {
+        sink.set_mode(Mode::HangAll);
+        let outbox = own.outbox(&sink.url()).await;
+        let id = outbox
+            .send_or_enqueue_detached(an_email("ada"))
+            .await
+            .unwrap();
+        // The server says nothing at all, so the attempt cannot be over.
+        let entry = outbox.find(id).await.unwrap().unwrap();
+        assert_eq!(entry.status, Status::Sending);
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_costs_the_caller_bounded_time_and_the_email_nothing() {
+    let sink = sink().await;
+    sink.set_mode(Mode::HangAll);
+    for own in Own::both().await {
+        let outbox = own
+            .builder()
+            .smtp(sink.url())
+            .inline_timeout(Duration::from_millis(50))
+            .open()
+            .await
+            .unwrap();
+        let delivery = outbox.send_or_enqueue(an_email("ada")).await.unwrap();
+        let Delivery::Queued {
+            id, next_attempt, ..
+        } = delivery
+        else {
+            panic!("not queued: {delivery:?}");
+        };
+        assert!(next_attempt.is_some());
+        let entry = outbox.find(id).await.unwrap().unwrap();
+        assert_eq!((entry.status, entry.attempts), (Status::Failed, 0));
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn the_worker_tries_again_until_the_policy_gives_up() {
+    let sink = sink().await;
+    for own in Own::both().await {
+        let outbox = own
+            .builder()
+            .smtp(sink.url())
+            .retry_policy(RetryPolicy::doubling(Duration::from_millis(1)).attempts(3))
+            .open()
+            .await
+            .unwrap();
+        let worker = outbox.start();
+        let id = outbox
+            .send_or_enqueue(an_email("tempfail"))
+            .await
+            .unwrap()
+            .id();
+        let entry = loop {
+            let entry = outbox.find(id).await.unwrap().unwrap();
+            if entry.status == Status::Dead {
+                break entry;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(entry.attempts, 3, "without the one that was made at once");
+        assert_eq!(entry.dead_reason, Some(DeadReason::MaxAttemptsExceeded));
+        worker.stop().await;
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_enqueued_is_sent_by_the_worker_once_it_runs() {
+    let sink = sink().await;
+    for own in Own::both().await {
+        let before = sink.accepted();
+        let outbox = own.outbox(&sink.url()).await;
+        let id = outbox.enqueue(an_email("ada")).await.unwrap();
+        let entry = outbox.find(id).await.unwrap().unwrap();
+        assert_eq!(entry.status, Status::Pending);
+        let worker = outbox.start();
+        worker.drain().await.unwrap();
+        assert_eq!(sink.accepted(), before + 1);
+        worker.stop().await;
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn one_key_is_one_email_however_it_is_handed_in() {
+    let sink = sink().await;
+    for own in Own::both().await {
+        let before = sink.accepted();
+        let outbox = own.outbox(&sink.url()).await;
+        let email = || an_email("ada").message_key("booking-1");
+        let first = outbox.send_or_enqueue(email()).await.unwrap();
+        let second = outbox.send_or_enqueue(email()).await.unwrap();
+        assert_eq!(first, second);
+        assert_eq!(outbox.enqueue(email()).await.unwrap(), first.id());
+        assert_eq!(sink.accepted(), before + 1);
+        let other = email().subject("Another");
+        let error = outbox.send_or_enqueue(other).await.unwrap_err();
+        assert!(matches!(error, Error::KeyConflict(id) if id == first.id()));
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn with_nothing_to_keep_sent_mail_leaves_no_row() {
+    let sink = sink().await;
+    for own in Own::both().await {
+        let outbox = own
+            .builder()
+            .smtp(sink.url())
+            .keep_sent(Duration::ZERO)
+            .open()
+            .await
+            .unwrap();
+        let delivery = outbox.send_or_enqueue(an_email("ada")).await.unwrap();
+        assert!(delivery.is_sent());
+        assert_eq!(outbox.find(delivery.id()).await.unwrap(), None);
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn bad_input_names_every_field_and_keeps_nothing() {
+    let own = Own::sqlite();
+    let outbox = own.outbox(NOBODY).await;
+    let email = posthaste::Email::new("nobody", "also nobody").subject("a\nb");
+    let error = outbox.send_or_enqueue(email).await.unwrap_err();
+    let Error::Invalid(errors) = &error else {
+        panic!("{error}");
+    };
+    let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
+    assert_eq!(fields, ["from", "to[0]", "subject", "text"]);
+    assert!(error.to_string().contains("to[0]"), "{error}");
+    assert_eq!(outbox.undelivered().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn an_option_that_cannot_work_is_refused_by_name() {
+    let own = Own::sqlite();
+    let option = |error: Error| match error {
+        Error::Option { option, .. } => option,
+        other => panic!("{other}"),
+    };
+    let missing = own.builder().open().await;
+    assert_eq!(option(missing.err().unwrap()), "smtp");
+    let wrong = own.builder().smtp("mail.example.org").open().await;
+    assert_eq!(option(wrong.err().unwrap()), "smtp");
+    let none = own.builder().smtp(NOBODY).connections(0).open().await;
+    assert_eq!(option(none.err().unwrap()), "connections");
+    let policy = RetryPolicy::default().attempts(0);
+    let never = own.builder().smtp(NOBODY).retry_policy(policy).open().await;
+    assert_eq!(option(never.err().unwrap()), "retry_policy");
+}

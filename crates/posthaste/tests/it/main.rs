@@ -1,0 +1,16 @@
+//! The library as an application uses it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[cfg(feature = "calendar")]
+mod calendar;
+#[cfg(feature = "calendar")]
+mod calendar_mail;
+mod delivery;
+#[cfg(feature = "calendar")]
+mod golden;
+#[cfg(feature = "calendar")]
+mod invitation_reader;
+mod transaction;
+mod tree;
+mod world;
