@@ -219,8 +219,17 @@ pub(crate) fn engine_config(
         session: settings.admin.session.0,
         alerts: settings.alert_config(),
         source: Source::Api,
-        patience: settings.sender.inline_timeout.0,
+        patience: inline_patience(settings, roles),
     })
+}
+
+/// How long callers wait who want their emails sent at once. A process that does not send otherwise
+/// may have been started without a mail server: it must not put their mail into the dev inbox.
+fn inline_patience(settings: &Settings, roles: Roles) -> Option<Duration> {
+    let has_way_out = roles.sender || !settings.smtp.url.is_empty();
+    // There must be time left for the answer.
+    let longest = settings.server.request_timeout.0.mul_f64(0.75);
+    has_way_out.then_some(settings.sender.inline_timeout.0.min(longest))
 }
 
 fn worker_name(settings: &Settings) -> String {

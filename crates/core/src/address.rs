@@ -62,6 +62,8 @@ pub enum InvalidAddress {
     QuotedLocalPart,
     #[error("has text after the closing `>`, or no closing `>`")]
     Brackets,
+    #[error("has `<` or `>` in its display name; leave them out")]
+    NameBrackets,
     #[error("has a display name of more than 256 characters")]
     NameTooLong,
     #[error("has an encoded word (`=?…?=`) in its display name; write the name itself")]
@@ -167,6 +169,23 @@ fn ascii_domain(domain: &str) -> Result<String, InvalidAddress> {
     }
 }
 
+fn check_name(name: &str) -> Result<(), InvalidAddress> {
+    if name.chars().any(char::is_control) {
+        return Err(InvalidAddress::ControlCharacter);
+    }
+    if name.contains(['<', '>']) {
+        return Err(InvalidAddress::NameBrackets);
+    }
+    if name.chars().count() > LONGEST_NAME {
+        return Err(InvalidAddress::NameTooLong);
+    }
+    // An encoded word could decode to CR LF in someone's mail reader.
+    if name.contains("=?") {
+        return Err(InvalidAddress::EncodedWord);
+    }
+    Ok(())
+}
+
 impl Mailbox {
     /// Reads `local@domain` or `Name <local@domain>`.
     pub fn parse(text: &str) -> Result<Self, InvalidAddress> {
@@ -185,18 +204,14 @@ impl Mailbox {
             return Err(InvalidAddress::Brackets);
         }
         let name = unquote(name.trim())?;
-        if name.chars().count() > LONGEST_NAME {
-            return Err(InvalidAddress::NameTooLong);
-        }
-        // An encoded word could decode to CR LF in someone's mail reader.
-        if name.contains("=?") {
-            return Err(InvalidAddress::EncodedWord);
-        }
-        let name = (!name.is_empty()).then_some(name);
-        Ok(Self {
-            name,
-            address: Address::parse(inner)?,
-        })
+        Self::new(&name, Address::parse(inner)?)
+    }
+
+    /// A mailbox of these; the name may be empty.
+    pub fn new(name: &str, address: Address) -> Result<Self, InvalidAddress> {
+        check_name(name)?;
+        let name = (!name.is_empty()).then(|| name.to_owned());
+        Ok(Self { name, address })
     }
 }
 

@@ -74,8 +74,9 @@ pub struct EngineConfig {
     pub alerts: AlertConfig,
     /// Where its emails come from, for what is counted.
     pub source: Source,
-    /// How long callers wait who want their emails sent at once.
-    pub patience: Duration,
+    /// How long callers wait who want their emails sent at once; `None` if this process does not do
+    /// that, and their emails wait as any other.
+    pub patience: Option<Duration>,
 }
 
 /// What the engine works with.
@@ -165,7 +166,8 @@ impl Engine {
             }
         });
         // Where callers are, some may want to wait for their emails to be sent.
-        let sender = (roles.api || roles.sender).then(|| {
+        let sends_inline = roles.api && config.patience.is_some();
+        let sender = (sends_inline || roles.sender).then(|| {
             Sender::new(
                 SenderParts {
                     store: Arc::clone(&store),
@@ -183,7 +185,7 @@ impl Engine {
                     lease: config.lease,
                     backstop: config.retry_interval,
                     takes_waiting: roles.sender,
-                    patience: config.patience,
+                    patience: config.patience.unwrap_or_default(),
                     removes_sent: config.retention.sent.is_zero(),
                 },
             )
@@ -197,7 +199,7 @@ impl Engine {
             config.source,
         )
         .traced_by(Arc::clone(&tracer))
-        .sending_by(sender.clone());
+        .sending_by(sender.clone().filter(|_| sends_inline));
         let operator = Operator::new(
             Arc::clone(&store),
             Arc::clone(&policies),

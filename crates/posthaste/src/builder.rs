@@ -241,7 +241,7 @@ impl OutboxBuilder {
             session: DAY,
             alerts: AlertConfig::default(),
             source: Source::Library,
-            patience: self.inline_timeout,
+            patience: Some(self.inline_timeout),
         }
     }
 }

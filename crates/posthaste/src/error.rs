@@ -56,11 +56,19 @@ pub struct FieldError {
     pub message: String,
 }
 
-fn listed(errors: &[FieldError]) -> String {
+/// All of them in one line.
+pub(crate) fn listed(errors: &[FieldError]) -> String {
     let said = errors
         .iter()
         .map(|error| format!("{} {}", error.field, error.message));
     said.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(feature = "calendar")]
+impl From<crate::calendar::InvalidEvent> for Error {
+    fn from(invalid: crate::calendar::InvalidEvent) -> Self {
+        Self::Invalid(invalid.into_errors())
+    }
 }
 
 impl From<StoreError> for Error {

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Doorkeeper;
 use crate::desk::Pulse;
+use crate::route::docs;
 use crate::route::health::TransportHealth;
 use crate::route::metrics::build_info;
 
@@ -85,7 +86,7 @@ pub struct ServerParts {
     pub message_metrics: Arc<MessageMetrics>,
     /// Where messages come and go, for `/readyz` and `/metrics`, if this process sees to them.
     pub message_broker: Option<Arc<dyn MessageBroker>>,
-    /// Whether there is more than health and metrics to see.
+    /// Whether there is more than health and metrics to see. A desk of its own has no API.
     pub serves_api: bool,
     /// What the server may use at most.
     pub limits: Limits,
@@ -133,6 +134,8 @@ pub(crate) struct App {
     pub(crate) message_desk: Arc<MessageDesk>,
     pub(crate) message_metrics: Arc<MessageMetrics>,
     pub(crate) message_broker: Option<Arc<dyn MessageBroker>>,
+    /// Whether pages may point to the API.
+    pub(crate) serves_api: bool,
     pub(crate) limits: Limits,
     /// Permits for requests under way.
     pub(crate) in_flight: Semaphore,
@@ -150,7 +153,7 @@ impl App {
     pub(crate) fn new(
         parts: ServerParts,
         shutdown: CancellationToken,
-        openapi: &utoipa::openapi::OpenApi,
+        openapi: Option<&utoipa::openapi::OpenApi>,
     ) -> Self {
         let limits = parts.limits;
         Self {
@@ -172,13 +175,14 @@ impl App {
             message_desk: parts.message_desk,
             message_metrics: parts.message_metrics,
             message_broker: parts.message_broker,
+            serves_api: parts.serves_api,
             limits,
             in_flight: Semaphore::new(limits.in_flight_requests),
             live_streams: Arc::new(Semaphore::new(MOST_LIVE_STREAMS)),
             body_kib: Arc::new(Semaphore::new(limits.all_bodies_bytes / 1024)),
             shutdown,
-            openapi: crate::route::docs::document(openapi),
-            docs: crate::route::docs::page(openapi),
+            openapi: openapi.map(docs::document).unwrap_or_default(),
+            docs: openapi.map(docs::page).unwrap_or_default(),
         }
     }
 }

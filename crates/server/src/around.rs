@@ -33,7 +33,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
         Err(_) if !is_exempt => overloaded(),
         _permit => answered(app.limits.longest_request(), next.run(request)).await,
     };
-    let response = wish.shape(response);
+    let response = wish.shape(response, app.serves_api);
 
     let labels = HttpLabels {
         route: route.map_or_else(|| "unmatched".to_owned(), |r| r.as_str().to_owned()),
@@ -132,7 +132,7 @@ impl Wish {
     }
 
     /// Gives a problem the shape that is wished for.
-    fn shape(self, mut response: Response) -> Response {
+    fn shape(self, mut response: Response, has_api: bool) -> Response {
         match self {
             Self::Problem => {}
             Self::Json => {
@@ -143,7 +143,7 @@ impl Wish {
             }
             Self::Page => {
                 if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-                    let mut page = page::of_problem(&problem);
+                    let mut page = page::of_problem(&problem, has_api);
                     let headers = response.headers_mut();
                     headers.remove(CONTENT_TYPE);
                     for (name, value) in headers.drain().filter_map(|(n, v)| Some((n?, v))) {

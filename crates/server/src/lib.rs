@@ -46,7 +46,7 @@ fn router_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
     } else {
         route::watched().into()
     };
-    let app = Arc::new(App::new(parts, shutdown, &openapi));
+    let app = Arc::new(App::new(parts, shutdown, Some(&openapi)));
     around::start_at_zero(&app.metrics);
     routes
         .fallback(no_such_route)
@@ -55,6 +55,40 @@ fn router_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
             Arc::clone(&app),
             around::around,
         ))
+        .with_state(app)
+}
+
+/// The operator's desk alone, for an application that has a router of its own: all pages below
+/// `/admin` with what they need, and `/api/admin/outbox` and `/api/admin/dashboard`. Not the API,
+/// its description, metrics or health.
+///
+/// It is made to be merged (`router.merge(desk(parts))`), not nested: pages refer to each other by
+/// `/admin/…`. It has no fallback and no layer beyond its own routes, so everything else stays the
+/// application's.
+///
+/// Who may come in is as in the server: anyone on this machine while neither an admin nor a key
+/// exists, then those who log in. For that the peer's address is taken from
+/// `axum::extract::ConnectInfo<SocketAddr>`; without it no request counts as local and nobody can
+/// log in, so serve with `into_make_service_with_connect_info::<SocketAddr>()`.
+///
+/// Open pages follow what happens by a stream that may last for minutes. An application that waits
+/// for its connections when it stops should use [`desk_until`].
+pub fn desk(parts: ServerParts) -> Router {
+    desk_until(parts, CancellationToken::new())
+}
+
+/// The operator's desk alone; its streams end once `shutdown` is cancelled. See [`desk`].
+pub fn desk_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
+    let parts = ServerParts {
+        serves_api: false,
+        ..parts
+    };
+    let app = Arc::new(App::new(parts, shutdown, None));
+    let surround = axum::middleware::from_fn_with_state(Arc::clone(&app), around::around);
+    Router::from(route::outbox())
+        .merge(desk::pages())
+        .method_not_allowed_fallback(method_not_allowed)
+        .route_layer(surround)
         .with_state(app)
 }
 

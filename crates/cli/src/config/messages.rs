@@ -73,16 +73,39 @@ impl Settings {
     pub(crate) fn message_config(&self) -> Result<MessageConfig, ConfigError> {
         let policies = self.policies()?;
         let named = policies.get(MESSAGE_POLICY).cloned();
+        // Time enough for RabbitMQ's answer, and for writing it down.
+        let answered = self.broker.publish_timeout.0.saturating_mul(2);
         Ok(MessageConfig {
             policy: MessagePolicy {
                 retry: named.unwrap_or_else(|| self.messages.retry_policy()),
                 max_publish_failures: self.messages.max_publish_failures,
             },
             poll_interval: self.messages.poll_interval.0,
+            lease: MessageConfig::default().lease.max(answered),
             retention: MessageRetention {
                 retried: self.retention.messages.0,
                 failed: self.retention.dead.0,
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::super::load::load;
+    use crate::config::Overrides;
+
+    #[test]
+    fn a_claim_outlasts_the_wait_for_rabbitmq() {
+        for (timeout, lease) in [("5s", 30), ("60s", 120)] {
+            let variable = "POSTHASTE_BROKER__PUBLISH_TIMEOUT".to_owned();
+            let environment = BTreeMap::from([(variable, timeout.to_owned())]);
+            let settings = load(&Overrides::default(), &environment).unwrap().settings;
+            let config = settings.message_config().unwrap();
+            assert_eq!(config.lease, Duration::from_secs(lease), "{timeout}");
+        }
     }
 }

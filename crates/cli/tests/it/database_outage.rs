@@ -103,10 +103,11 @@ async fn an_outage_under_load_loses_and_doubles_nothing_that_was_accepted() {
     let (over, refused) = (AtomicBool::new(false), AtomicUsize::new(0));
     let is_over = || over.load(Ordering::SeqCst);
     let refusals = || refused.load(Ordering::SeqCst);
-    // A client that insists: the same key again until it is accepted.
+    // A client that insists: the same key again until it is accepted. It goes on for as long as
+    // there are outages to come, or they would find nobody at work.
     let client = async |number: usize| {
         let mut accepted = Vec::new();
-        for n in 0..25 {
+        for n in (0..).take_while(|_| !is_over()) {
             let recipient = format!("slow5+{number}-{n}@example.org");
             let mut email = email_to(&recipient);
             email["message_key"] = json!(recipient);
@@ -124,28 +125,26 @@ async fn an_outage_under_load_loses_and_doubles_nothing_that_was_accepted() {
     };
     let clients = async {
         let (a, b, c) = tokio::join!(client(0), client(1), client(2));
-        over.store(true, Ordering::SeqCst);
         [a, b, c].concat()
     };
     // Cut in the middle of the work, until somebody noticed.
     let network = async {
-        while !is_over() {
+        for _ in 0..3 {
             let more = sink.accepted() + 15;
-            eventually("some arrive", async || is_over() || sink.accepted() >= more).await;
+            eventually("some arrive", async || sink.accepted() >= more).await;
             let before = refusals();
             proxy.cut();
-            eventually("it is noticed", async || is_over() || refusals() > before).await;
+            eventually("it is noticed", async || refusals() > before).await;
             proxy.restore();
         }
+        over.store(true, Ordering::SeqCst);
     };
     let (accepted, ()) = tokio::join!(clients, network);
-    assert!(refusals() > 0, "there was no outage");
-    assert_eq!(accepted.len(), 75);
     for (recipient, id) in &accepted {
         until(&api, id, "sent").await;
         assert_eq!(copies(&sink, id, recipient), 1, "{recipient}");
     }
-    assert_eq!(sink.report().messages, 75);
+    assert_eq!(sink.report().messages, accepted.len() as u64);
     verify(&api).await;
 }
 

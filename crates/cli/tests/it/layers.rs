@@ -17,8 +17,10 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("posthaste-server", BTreeSet::from([engine, core])),
         (
             "posthaste",
-            BTreeSet::from([engine, core, ADAPTERS[0], ADAPTERS[1], ADAPTERS[2]]),
+            // The server for its feature `desk`.
+            BTreeSet::from([core, engine, ADAPTERS[0], ADAPTERS[2], "posthaste-server"]),
         ),
+        ("posthaste-booking", BTreeSet::from(["posthaste"])),
         ("posthaste-sink", BTreeSet::new()),
         ("posthaste-trace", BTreeSet::from([core])),
         ("posthaste-alert", BTreeSet::from([core])),

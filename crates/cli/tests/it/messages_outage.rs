@@ -276,14 +276,21 @@ async fn a_process_that_is_too_slow_leaves_the_message_to_another() {
     let proxy = Proxy::to(backend.queues().url()).await;
     let (name, url) = backend.rabbitmq_by_way_of(&proxy);
     let process = || patient(&backend).env("RETRY_POLL_INTERVAL_MS", "100");
-    let slow = process().env("POSTHASTE_BROKER__PUBLISH_TIMEOUT", "60s");
-    let slow = start_lane(slow.env(name, url)).await;
+    let slow = process()
+        .env("DATABASE_URL", backend.database().url_as("slow"))
+        // RabbitMQ does not take it for dead meanwhile.
+        .env(name, format!("{url}?heartbeat=60"))
+        .env("POSTHASTE_BROKER__PUBLISH_TIMEOUT", "60s");
+    let slow = start_lane(slow).await;
     warm_up(&backend, &queue).await;
     let failure = hand_in_many(&backend, &queue, 1).await.remove(0);
     proxy.fall_silent();
     assert_eq!(backend.make_messages_due().await, 1);
     proxy.wait_for_held("x-retry-count").await;
 
+    // It would be the first to claim what nobody holds, also by what it has asked for already.
+    slow.pause();
+    backend.database().end_sessions("slow").await;
     assert_eq!(backend.end_message_claims().await, 1);
     let other = start_lane(process()).await;
 
@@ -294,6 +301,7 @@ async fn a_process_that_is_too_slow_leaves_the_message_to_another() {
     proxy.restore();
     // What it had sent arrives after all, but it is not its message any more.
     assert_copy(&take_one(&backend, &queue).await, &failure, 1);
+    slow.resume();
     eventually("the lost claim is noticed", async || {
         metric(&slow, "posthaste_message_claims_lost_total").await == 1.0
     })

@@ -23,7 +23,8 @@ const METHODS: [&str; 8] = [
 /// How much of a line an error shows.
 const SHOWN_CHARACTERS: usize = 40;
 
-/// A checked iCalendar object. Its bytes are as they were given, but for the line ends.
+/// A checked iCalendar object. Its bytes are as they were given, but for the line ends, and for a
+/// METHOD if it had none.
 pub(super) struct Calendar {
     /// The object, its lines ending in CR LF.
     pub(super) content: String,
@@ -42,11 +43,15 @@ impl Calendar {
             findings.note("calendar.method", format!("must be one of {known}"));
         }
         let content = mime::lines(&given.content).into_owned();
-        findings.check("calendar.content", check_object(&content, method))?;
-        Some(Self {
-            content,
-            method: method?,
-        })
+        let checked = check_object(&content, method);
+        let has_method = findings.check("calendar.content", checked)?;
+        let method = method?;
+        let content = if has_method {
+            content
+        } else {
+            with_method(&content, method)
+        };
+        Some(Self { content, method })
     }
 
     /// The name of the file as which the object goes along.
@@ -58,15 +63,28 @@ impl Calendar {
     }
 }
 
-/// Whether this is one whole VCALENDAR with what it must have, of this method if it is known.
-fn check_object(content: &str, method: Option<&str>) -> Result<(), String> {
+/// The same object with a METHOD of its own.
+fn with_method(content: &str, method: &str) -> String {
+    let is_begin = |line: &str| line.trim_end().eq_ignore_ascii_case("BEGIN:VCALENDAR");
+    let mut lines: Vec<&str> = content.split("\r\n").collect();
+    let own = format!("METHOD:{method}");
+    // Nobody folds this line; if someone does, the object goes as it is.
+    if let Some(begin) = lines.iter().position(|line| is_begin(line)) {
+        lines.insert(begin + 1, &own);
+    }
+    lines.join("\r\n")
+}
+
+/// Whether this is one whole VCALENDAR with what readers need, of this method if it is known; and
+/// whether it has a METHOD.
+fn check_object(content: &str, method: Option<&str>) -> Result<bool, String> {
     if content.contains('\0') {
         return Err("contains a NUL character; remove it".into());
     }
     let unfolded = content.replace("\r\n ", "").replace("\r\n\t", "");
     let mut open = Vec::new();
     let mut methods = Vec::new();
-    let (mut product, mut version, mut component, mut whole) = (false, false, false, false);
+    let (mut version, mut component, mut whole) = (false, false, false);
     for line in unfolded.split("\r\n").filter(|line| !line.is_empty()) {
         let (name, value) = property(line).ok_or_else(|| not_a_property(line))?;
         match (name.to_ascii_uppercase().as_str(), open.len()) {
@@ -88,7 +106,6 @@ fn check_object(content: &str, method: Option<&str>) -> Result<(), String> {
                 whole = open.is_empty();
             }
             ("METHOD", 1) => methods.push(value),
-            ("PRODID", 1) => product = true,
             ("VERSION", 1) => version = true,
             _ => {}
         }
@@ -101,7 +118,6 @@ fn check_object(content: &str, method: Option<&str>) -> Result<(), String> {
         return Err(not_begun());
     }
     for (is_there, what) in [
-        (product, "a PRODID; say which program made it"),
         (version, "a VERSION; add the line VERSION:2.0"),
         (component, "a component such as VEVENT"),
     ] {
@@ -109,15 +125,16 @@ fn check_object(content: &str, method: Option<&str>) -> Result<(), String> {
             return Err(format!("is a VCALENDAR without {what}"));
         }
     }
-    method.map_or(Ok(()), |method| check_method(&methods, method))
+    if let Some(method) = method {
+        check_method(&methods, method)?;
+    }
+    Ok(!methods.is_empty())
 }
 
 /// Readers compare the method of the object with that of the message, and drop both if they differ.
 fn check_method(given: &[&str], method: &str) -> Result<(), String> {
     match given {
-        [] => Err(format!(
-            "is a VCALENDAR without a METHOD; add the line METHOD:{method}"
-        )),
+        [] => Ok(()),
         [one] if one.eq_ignore_ascii_case(method) => Ok(()),
         [one] => Err(format!(
             "has METHOD:{}, but calendar.method is {method}; make them the same",
@@ -181,6 +198,7 @@ mod tests {
         let cases = [
             WHOLE.to_owned(),
             WHOLE.replace('\n', "\r\n"),
+            WHOLE.replace("PRODID:-//x//y//EN\n", ""),
             WHOLE.to_lowercase(),
             WHOLE.replace("METHOD:", "METHOD;X-A=\"b:c;d\":"),
             WHOLE.replace("UID:1", "UID:1\nDESCRIPTION:END:VCALENDAR"),
@@ -202,6 +220,18 @@ mod tests {
     }
 
     #[test]
+    fn an_object_without_a_method_gets_the_one_of_the_message() {
+        let given = CalendarRequest {
+            content: WHOLE.replace("METHOD:REQUEST\n", ""),
+            method: "cancel".into(),
+        };
+        let checked = Calendar::check(&given, &mut Findings::default()).unwrap();
+        let start = "BEGIN:VCALENDAR\r\nMETHOD:CANCEL\r\nPRODID:-//x//y//EN\r\n";
+        assert!(checked.content.starts_with(start), "{}", checked.content);
+        assert!(checked.content.ends_with("END:VCALENDAR\r\n"));
+    }
+
+    #[test]
     fn what_readers_would_drop_is_refused_with_the_fix() {
         let without = |line: &str| WHOLE.replace(line, "");
         let cases = [
@@ -214,13 +244,11 @@ mod tests {
                 without("END:VEVENT\n"),
                 "END:VCALENDAR where END:VEVENT must come first",
             ),
-            (without("PRODID:-//x//y//EN\n"), "without a PRODID"),
             (without("VERSION:2.0\n"), "add the line VERSION:2.0"),
             (
                 without("BEGIN:VEVENT\nUID:1\nEND:VEVENT\n"),
                 "without a component",
             ),
-            (without("METHOD:REQUEST\n"), "add the line METHOD:REQUEST"),
             (
                 WHOLE.replace("REQUEST", "CANCEL"),
                 "has METHOD:CANCEL, but calendar.method is REQUEST",

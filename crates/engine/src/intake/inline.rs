@@ -137,11 +137,6 @@ impl Intake {
         submitter: &Submitter,
         request: EmailRequest,
     ) -> Result<Opening, Refused> {
-        let sender = self.sender.as_ref();
-        let room = sender.and_then(|sender| Some((Arc::clone(sender), sender.room_for_inline()?)));
-        let Some((sender, permit)) = room else {
-            return self.queue(submitter, request).await;
-        };
         let now = self.store.now();
         let checked = self.check(submitter, vec![request], now).await.pop();
         let email = match checked.ok_or_else(closed)? {
@@ -161,7 +156,13 @@ impl Intake {
         }
         // A caller that hangs up must not keep the rest from being done.
         let intake = Arc::clone(self);
-        let opening = tokio::spawn(async move { intake.begin(&sender, permit, email).await });
+        let opening = tokio::spawn(async move {
+            let sender = intake.sender.as_ref();
+            match sender.and_then(|sender| Some((sender, sender.room_for_inline()?))) {
+                Some((sender, permit)) => intake.begin(sender, permit, email).await,
+                None => intake.queue(email, now).await,
+            }
+        });
         opening.await.unwrap_or_else(|_| Err(closed().into()))
     }
 
@@ -200,12 +201,8 @@ impl Intake {
     }
 
     /// Takes it in to be sent when its turn comes.
-    async fn queue(
-        self: &Arc<Self>,
-        submitter: &Submitter,
-        request: EmailRequest,
-    ) -> Result<Opening, Refused> {
-        let taken = self.take(submitter, vec![request]).await.pop();
+    async fn queue(&self, email: NewEmail, now: Timestamp) -> Result<Opening, Refused> {
+        let taken = self.keep(vec![email], now).await.pop();
         let taken = taken.unwrap_or_else(|| Err(closed().into()))?;
         self.describe(taken).await
     }

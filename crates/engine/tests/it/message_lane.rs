@@ -33,6 +33,9 @@ use uuid::Uuid;
 
 use crate::world::NoTransport;
 
+/// How long claims hold here. Only the manual clock gets that far.
+const LEASE: Duration = Duration::from_secs(120);
+
 /// What the lane told the broker about deliveries.
 #[derive(Debug, PartialEq, Eq)]
 enum Word {
@@ -232,7 +235,7 @@ fn config() -> EngineConfig {
         session: day,
         alerts: AlertConfig::default(),
         source: Source::Api,
-        patience: Duration::from_secs(1),
+        patience: None,
         messages: MessageConfig {
             policy: MessagePolicy {
                 retry: RetryPolicy::message(),
@@ -240,6 +243,7 @@ fn config() -> EngineConfig {
             },
             // The clock is the test's, so looking often takes the place of waiting.
             poll_interval: Duration::from_millis(1),
+            lease: LEASE,
             retention: MessageRetention {
                 retried: day,
                 failed: day,
@@ -315,6 +319,27 @@ async fn one_that_hangs_keeps_nobody_from_its_time() {
         message.state.status == MessageStatus::Retried
     })
     .await;
+}
+
+#[tokio::test]
+async fn one_that_hangs_is_put_back_again_when_its_claim_is_over_and_not_before() {
+    let mut lane = Lane::start();
+    let id = lane.due().await;
+    let (first, _unanswered) = lane.going.recv().await.unwrap();
+    // `due` moves the clock by three seconds: the claim has a moment left after this.
+    lane.clock
+        .advance(LEASE - Duration::from_secs(3) - Duration::from_micros(1));
+    lane.due().await;
+    let other = lane.goes_out(Handed::Confirmed).await;
+    assert_ne!(other, first[0], "it is not the one that hangs");
+
+    lane.clock.advance(Duration::from_micros(1));
+
+    assert_eq!(lane.goes_out(Handed::Confirmed).await, first[0]);
+    let message = lane
+        .reaches(id, |message| message.state.status == MessageStatus::Retried)
+        .await;
+    assert_eq!((message.state.retry_count, message.state.repeats), (1, 1));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use posthaste_core::address::Mailbox;
 
 use crate::FieldError;
+use crate::error::listed;
 
 /// What is wrong with an event, field by field. Nothing was made of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,11 +16,10 @@ impl InvalidEvent {
     pub fn errors(&self) -> &[FieldError] {
         &self.0
     }
-}
 
-fn listed(errors: &[FieldError]) -> String {
-    let one = |error: &FieldError| format!("{} {}", error.field, error.message);
-    errors.iter().map(one).collect::<Vec<_>>().join("; ")
+    pub(crate) fn into_errors(self) -> Vec<FieldError> {
+        self.0
+    }
 }
 
 /// Collects everything that is wrong, so that it can be mended in one go.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::Time;
+use super::{Delivery, Time};
 
 /// An email.
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,6 +39,9 @@ pub(crate) struct EmailBody {
     /// `high`, `normal` or `low`.
     #[schema(example = "normal")]
     priority: &'static str,
+    /// `queued`, or `inline` if its caller waited for the first attempt, which is not counted.
+    #[schema(example = "queued")]
+    delivery: &'static str,
     /// The caller's own data.
     metadata: BTreeMap<String, String>,
     /// How many attempts failed since it was accepted or last replayed.
@@ -138,6 +141,11 @@ impl EmailBody {
         let max_attempts = operator.max_attempts(&email);
         let status_text = email.status_text(max_attempts, operator.now());
         let state = email.state;
+        let delivery = if state.inline {
+            Delivery::Inline
+        } else {
+            Delivery::Queued
+        };
         Self {
             id: email.id.0,
             status: state.status.as_str(),
@@ -149,6 +157,7 @@ impl EmailBody {
             subject: email.summary.subject,
             template: email.template,
             priority: email.priority.as_str(),
+            delivery: delivery.as_str(),
             metadata: email.metadata,
             attempt_count: state.attempt_count,
             max_attempts,

@@ -22,7 +22,9 @@ pub(crate) use self::dead_group::DeadGroups;
 pub(crate) use self::email::EmailBody;
 pub use self::email::EmailDetail;
 pub use self::message::{MessageBody, MessageDetail};
-pub(crate) use self::new_email::{AcceptedBody, BatchAnswer, BatchBody, BatchEntry, NewEmailBody};
+pub(crate) use self::new_email::{
+    AcceptedBody, BatchAnswer, BatchBody, BatchEntry, Delivery, NewEmailBody,
+};
 pub use self::operation::OperationBody;
 pub(crate) use self::operation::{DryRun, NewOperationBody, OperationPage, check_rate};
 pub(crate) use self::outbox::{DashboardBody, OUTBOX_STATUSES, OutboxEntryBody};

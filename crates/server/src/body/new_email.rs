@@ -2,12 +2,13 @@
 
 use posthaste_core::status::Status;
 use posthaste_engine::EmailRequest;
-use posthaste_engine::intake::{AttachmentRequest, CalendarRequest, FieldError, Taken};
+use posthaste_engine::intake::{AttachmentRequest, CalendarRequest, Delivered, FieldError, Taken};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::Time;
 use super::retry_policy::{PolicyBody, RetryPolicyBody};
 use crate::json::{Addresses, List, Object, StrictMap, Variables};
 use crate::problem::Problem;
@@ -80,8 +81,43 @@ pub(crate) struct NewEmailBody {
     /// Data of your own, given back with the email.
     #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
     metadata: Option<StrictMap<String>>,
-    /// `queued` (default): answered when it is durable.
+    /// `queued` (default): answered when it is durable. `inline`: tried at once, and answered with
+    /// what became of it. If that try fails, it is tried again as any other email, and the first
+    /// try is not counted. Not with `send_at` in the future, and not in a batch.
+    #[schema(example = "queued")]
     delivery: Option<String>,
+}
+
+/// Whether the caller waits for the first attempt. It is how an email is sent, not what it is: the
+/// same email again is the same, whichever way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It is sent when its turn comes.
+    Queued,
+    /// It is tried at once, and the caller waits for what becomes of it.
+    Inline,
+}
+
+impl Delivery {
+    /// How it is written.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Inline => "inline",
+        }
+    }
+
+    /// What was written; queued if nothing was.
+    fn parse(written: Option<&str>) -> Result<Self, FieldError> {
+        match written {
+            None | Some("queued") => Ok(Self::Queued),
+            Some("inline") => Ok(Self::Inline),
+            Some(other) => Err(FieldError {
+                field: "delivery".into(),
+                message: format!("`{other}` is not one of: queued, inline"),
+            }),
+        }
+    }
 }
 
 /// One address or a list, each as `address` or `Name <address>`.
@@ -140,13 +176,16 @@ impl NewEmailBody {
         &mut self.message_key
     }
 
-    /// What the engine is asked for.
+    /// What the engine is asked for, and how it is to be sent.
     pub(crate) fn into_request(
         self,
         traceparent: Option<String>,
-    ) -> Result<EmailRequest, Vec<FieldError>> {
+    ) -> Result<(EmailRequest, Delivery), Vec<FieldError>> {
         let mut errors = Vec::new();
-        errors.extend(self.delivery.as_deref().and_then(check_delivery));
+        let delivery = Delivery::parse(self.delivery.as_deref()).unwrap_or_else(|error| {
+            errors.push(error);
+            Delivery::Queued
+        });
         let retry_policy = match self.retry_policy.map(PolicyBody::into_request).transpose() {
             Ok(policy) => policy,
             Err(found) => {
@@ -158,7 +197,7 @@ impl NewEmailBody {
             return Err(errors);
         }
         let attachments = self.attachments.unwrap_or_default().0;
-        Ok(EmailRequest {
+        let request = EmailRequest {
             message_key: self.message_key,
             from: self.from.unwrap_or_default(),
             to: self.to.0,
@@ -182,7 +221,8 @@ impl NewEmailBody {
             priority: self.priority,
             metadata: self.metadata.map(|map| map.0).unwrap_or_default(),
             traceparent,
-        })
+        };
+        Ok((request, delivery))
     }
 }
 
@@ -193,18 +233,6 @@ fn attachment(Object(body): Object<AttachmentBody>) -> AttachmentRequest {
         content: body.content,
         content_id: body.content_id,
     }
-}
-
-fn check_delivery(delivery: &str) -> Option<FieldError> {
-    let message = match delivery {
-        "queued" => return None,
-        "inline" => "inline is not available yet; use queued".to_owned(),
-        other => format!("`{other}` is not one of: queued"),
-    };
-    Some(FieldError {
-        field: "delivery".into(),
-        message,
-    })
 }
 
 /// An email that was accepted.
@@ -218,9 +246,37 @@ pub(crate) struct AcceptedBody {
     status: &'static str,
     /// Its key.
     message_key: String,
+    /// Of one that was to be sent at once: when it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_attempt_at: Option<Time>,
+    /// Of one that was to be sent at once: why it was given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "HardBounce")]
+    dead_reason: Option<&'static str>,
+    /// Of one that was to be sent at once: what went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
 }
 
 impl AcceptedBody {
+    /// Whether the mail server has it.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.status == Status::Sent.as_str()
+    }
+
+    /// The answer about one that was to be sent at once, and whether the same was accepted before.
+    pub(crate) fn delivered(delivered: Delivered) -> (Self, bool) {
+        let body = Self {
+            id: delivered.id.0,
+            status: delivered.status.as_str(),
+            message_key: delivered.message_key,
+            next_attempt_at: delivered.next_attempt_at.map(Time),
+            dead_reason: delivered.dead_reason.map(|reason| reason.as_str()),
+            last_error: delivered.last_error,
+        };
+        (body, delivered.is_replayed)
+    }
+
     /// The answer, and whether the same was accepted before.
     pub(crate) fn of(taken: Taken) -> (Self, bool) {
         let (id, message_key, status, replayed) = match taken {
@@ -235,6 +291,9 @@ impl AcceptedBody {
             id: id.0,
             status: status.as_str(),
             message_key,
+            next_attempt_at: None,
+            dead_reason: None,
+            last_error: None,
         };
         (body, replayed)
     }

@@ -62,13 +62,7 @@ pub(super) async fn list(
     let link = |after: &str| link(HERE, &filter, after);
     let next = page.next.map(|id| link(&id.to_string()));
     let newest = filter.after.map(|_| link(""));
-    let attempts = attempts_of(&app, &page.emails).await?;
-    let shown = Shown {
-        attempts,
-        app: &app,
-        visitor: &visitor,
-        back: link(""),
-    };
+    let shown = Shown::of(&app, &visitor, &page.emails, link("")).await?;
     let is_well = page.emails.is_empty() && groups.is_empty() && !is_filtered;
     let content = html! {
         h1 { "Dead letters" }
@@ -120,13 +114,7 @@ pub(super) async fn discarded(
     let link = |after: &str| link(DISCARDED, &filter, after);
     let next = page.next.map(|id| link(&id.to_string()));
     let newest = filter.after.map(|_| link(""));
-    let attempts = attempts_of(&app, &page.emails).await?;
-    let shown = Shown {
-        attempts,
-        app: &app,
-        visitor: &visitor,
-        back: link(""),
-    };
+    let shown = Shown::of(&app, &visitor, &page.emails, link("")).await?;
     let content = html! {
         h1 { "Discarded" }
         p class="faint" {
@@ -162,14 +150,6 @@ fn asked_for(filter: &EmailFilter) -> DeadFilter {
 
 fn text(value: Option<&String>) -> &str {
     value.map_or("", String::as_str)
-}
-
-async fn attempts_of(
-    app: &App,
-    emails: &[EmailRecord],
-) -> Result<BTreeMap<EmailId, Vec<AttemptRecord>>, Problem> {
-    let ids: Vec<_> = emails.iter().map(|email| email.id).collect();
-    Ok(app.operator.attempts(&ids).await?)
 }
 
 fn link(path: &str, filter: &EmailFilter, after: &str) -> String {
@@ -230,7 +210,22 @@ struct Shown<'a> {
     attempts: BTreeMap<EmailId, Vec<AttemptRecord>>,
 }
 
-impl Shown<'_> {
+impl<'a> Shown<'a> {
+    async fn of(
+        app: &'a App,
+        visitor: &'a Visitor,
+        emails: &[EmailRecord],
+        back: String,
+    ) -> Result<Self, Problem> {
+        let ids: Vec<_> = emails.iter().map(|email| email.id).collect();
+        Ok(Self {
+            attempts: app.operator.attempts(&ids).await?,
+            app,
+            visitor,
+            back,
+        })
+    }
+
     fn groups(&self, groups: &[DeadGroup], filter: &EmailFilter) -> Markup {
         let now = self.app.operator.now();
         let chosen = filter.fingerprint.as_deref();

@@ -201,7 +201,7 @@ fn timeline(app: &App, email: &EmailRecord, now: Timestamp) -> Markup {
                 p class="faint small" { (full(email.created_at)) }
             }
             @for attempt in &email.attempts {
-                (attempt_entry(attempt, now))
+                (attempt_entry(attempt, state.inline && attempt.number == 1, now))
                 @if attempt.number == state.budget_from { (fresh_start()) }
             }
             @if state.status == Status::Sending {
@@ -250,7 +250,8 @@ fn fresh_start() -> Markup {
     }
 }
 
-fn attempt_entry(attempt: &AttemptRecord, now: Timestamp) -> Markup {
+/// One attempt. `is_inline`: its caller waited for it.
+fn attempt_entry(attempt: &AttemptRecord, is_inline: bool, now: Timestamp) -> Markup {
     let (tone, sign, words) = match attempt.outcome {
         Outcome::Sent => ("good", "✓", "delivered"),
         Outcome::Transient => ("warn", "↻", "failed, may pass"),
@@ -266,6 +267,7 @@ fn attempt_entry(attempt: &AttemptRecord, now: Timestamp) -> Markup {
             p {
                 strong { "Attempt " (attempt.number) } " " (pill(tone, sign, words)) " "
                 (moment(attempt.started_at, now))
+                @if is_inline { span class="faint" { " (inline, not counted)" } }
             }
             @if let Some(error) = &attempt.error { p class="anywhere" { (error) } }
             p class="faint small" {
@@ -307,6 +309,9 @@ fn facts(email: &EmailRecord, now: Timestamp) -> Markup {
             dt { "Owner" } dd { (email.owner) }
             dt { "Priority" } dd { (email.priority) }
             dt { "Retry policy" } dd { (policy) }
+            dt { "Delivery" } dd {
+                @if state.inline { "inline: its caller waited for the first attempt" } @else { "queued" }
+            }
             dt { "Attempts" } dd { (counted(u64::from(state.attempt_number), "attempt", "attempts")) ", " (state.attempt_count) " counted since the last fresh start" }
             dt { "Size" } dd { (number(email.size_bytes)) " octets" }
             @if let Some(at) = email.send_at { dt { "Not before" } dd { (full(at)) } }

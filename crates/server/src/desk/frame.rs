@@ -84,7 +84,7 @@ pub(crate) async fn show(
     content: &Markup,
 ) -> Result<Response, Problem> {
     let numbers = app.pulse.numbers(app).await?;
-    let mut response = page::respond(whole(visitor, section, title, &numbers, content));
+    let mut response = page::respond(whole(app, visitor, section, title, &numbers, content));
     if visitor.notice.is_some() {
         let over = format!("{NOTICE_COOKIE}=; Path=/admin; Max-Age=0; HttpOnly; SameSite=Strict");
         if let Ok(over) = HeaderValue::from_str(&over) {
@@ -95,6 +95,7 @@ pub(crate) async fn show(
 }
 
 fn whole(
+    app: &App,
     visitor: &Visitor,
     section: Section,
     title: &str,
@@ -112,9 +113,9 @@ fn whole(
                     a class="brand" href="/admin" { (page::logo()) "Posthaste" }
                     details class="menu" {
                         summary { "Menu" (badges(numbers)) }
-                        (navigation(section, numbers))
+                        (navigation(section, numbers, app.serves_api))
                     }
-                    (navigation(section, numbers))
+                    (navigation(section, numbers, app.serves_api))
                     (who(visitor))
                 }
                 main id="main" tabindex="-1" {
@@ -147,7 +148,7 @@ fn badge(count: u64, what: &str) -> Markup {
     }
 }
 
-fn navigation(section: Section, numbers: &Numbers) -> Markup {
+fn navigation(section: Section, numbers: &Numbers, has_api: bool) -> Markup {
     html! {
         nav aria-label="Screens" {
             ul {
@@ -162,7 +163,7 @@ fn navigation(section: Section, numbers: &Numbers) -> Markup {
                         }
                     }
                 }
-                li { a href="/docs" { "API" } }
+                @if has_api { li { a href="/docs" { "API" } } }
             }
         }
     }

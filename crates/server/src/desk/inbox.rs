@@ -57,7 +57,8 @@ pub(super) async fn list(
             }))
         } @else if entries.is_empty() {
             (empty(false, "Nothing was captured yet", &html! {
-                "Send an email with " code { "POST /v1/emails" } "."
+                @if app.serves_api { "Send an email with " code { "POST /v1/emails" } "." }
+                @else { "What the application sends is seen here." }
             }))
         } @else {
             (table(&app, &entries))

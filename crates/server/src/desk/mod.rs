@@ -65,7 +65,7 @@ pub(crate) fn pages() -> Router<Arc<App>> {
         .route("/admin/settings/admins", get(settings::again))
         .route("/admin/login", get(login::show).post(login::log_in))
         .route("/admin/logout", post(login::log_out))
-        .route("/assets/{name}", get(page::serve));
+        .route("/admin/assets/{name}", get(page::serve));
     actions()
         .into_iter()
         .fold(screens, |routes, (path, action)| routes.route(path, action))

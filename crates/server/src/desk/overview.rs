@@ -30,7 +30,7 @@ pub(super) async fn show(
     let content = html! {
         h1 { "Overview" }
         div data-live="overview" {
-            (state_of_things(&numbers))
+            (state_of_things(&app, &numbers))
             div class="cards" { (cards(&numbers)) }
         }
         (chart::last_day(&history))
@@ -40,11 +40,13 @@ pub(super) async fn show(
 }
 
 /// All is well, or what is not, in a sentence.
-fn state_of_things(numbers: &Numbers) -> Markup {
+fn state_of_things(app: &App, numbers: &Numbers) -> Markup {
     let (dead, uncertain) = (numbers.count(Status::Dead), numbers.count(Status::Unknown));
     if numbers.emails.accepted == 0 {
         let text = html! {
-            "Hand one in with " code { "POST /v1/emails" } " or " code { "posthaste send" } ", and watch it here."
+            @if app.serves_api {
+                "Hand one in with " code { "POST /v1/emails" } " or " code { "posthaste send" } ", and watch it here."
+            } @else { "What the application sends is seen here." }
         };
         return empty(false, "No email yet", &text);
     }

@@ -68,7 +68,7 @@ pub(crate) fn template_assets() -> Markup {
 impl Asset {
     /// Where it is found.
     pub(crate) fn address(&self) -> String {
-        format!("/assets/{}?{:08x}", self.name, self.mark())
+        format!("/admin/assets/{}?{:08x}", self.name, self.mark())
     }
 
     /// Differs when the content does (FNV-1a).

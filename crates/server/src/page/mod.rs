@@ -102,7 +102,7 @@ pub(crate) fn logo() -> Markup {
 }
 
 /// A page that needs no navigation: the API's description, a problem.
-pub(crate) fn layout(title: &str, content: &Markup) -> Markup {
+pub(crate) fn layout(title: &str, content: &Markup, has_api: bool) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -110,7 +110,10 @@ pub(crate) fn layout(title: &str, content: &Markup) -> Markup {
             body {
                 header class="top" {
                     a class="brand" href="/admin" { (logo()) "Posthaste" }
-                    nav { a href="/admin" { "Dashboard" } a href="/docs" { "API" } }
+                    nav {
+                        a href="/admin" { "Dashboard" }
+                        @if has_api { a href="/docs" { "API" } }
+                    }
                 }
                 main { (content) }
             }
@@ -119,12 +122,12 @@ pub(crate) fn layout(title: &str, content: &Markup) -> Markup {
 }
 
 /// A problem for people.
-pub(crate) fn of_problem(problem: &Problem) -> Response {
+pub(crate) fn of_problem(problem: &Problem, has_api: bool) -> Response {
     let content = html! {
         h1 { (problem.title()) }
         p { (problem.detail()) }
     };
-    let mut response = respond(layout(problem.title(), &content));
+    let mut response = respond(layout(problem.title(), &content, has_api));
     *response.status_mut() = problem.status();
     response
 }

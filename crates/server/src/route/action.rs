@@ -21,7 +21,10 @@ pub(crate) async fn act(
     match app.operator.act(id, action, &caller.actor()).await? {
         Acted::Done(status) => Ok(acted(status, true)),
         Acted::Unchanged(status) => Ok(acted(status, false)),
-        Acted::Refused(_, status) => Err(Problem::new(Kind::Conflict, advice(action, status))),
+        Acted::Refused(_, status) => {
+            let advice = advice(action, status, app.serves_api);
+            Err(Problem::new(Kind::Conflict, advice))
+        }
         Acted::Erased => Err(Problem::new(
             Kind::Gone,
             "The content of this email was erased, so it cannot be sent again. Hand in a new email.",
@@ -34,40 +37,52 @@ pub(crate) async fn act(
     }
 }
 
-/// Why the state does not allow it, and what to do instead.
-fn advice(action: Action, status: Status) -> String {
-    let advice = match (action, status) {
-        (Action::Cancel, Status::Sending) => {
-            "The email is being sent right now. If this attempt fails, it can be cancelled before the next."
-        }
-        (Action::Cancel, Status::Unknown) => {
-            "The email may have been sent. Settle it with POST /v1/emails/{id}/resolve."
-        }
-        (Action::Cancel, Status::Dead) => {
-            "The email was given up already. Discard it with POST /v1/dead-letters/{id}/discard."
-        }
-        (Action::Retry, Status::Discarded) => {
-            "The email was discarded. Restore it first: POST /v1/dead-letters/{id}/restore."
-        }
-        (Action::Retry, Status::Sent | Status::Cancelled) => {
-            "To send it again, hand in a new email with a new message_key."
-        }
-        (Action::Resolve(_), _) => "Only an email that is `unknown` needs to be resolved.",
-        (Action::Discard, Status::Unknown) => {
-            "Resolve it as dead first: POST /v1/emails/{id}/resolve."
-        }
-        (Action::Discard, Status::Pending | Status::Failed | Status::RetryQueued) => {
-            "Only dead emails are discarded. Withdraw this one with POST /v1/emails/{id}/cancel."
-        }
-        (Action::Discard, _) => "Only dead emails are discarded.",
-        (Action::Restore, _) => "Only discarded emails are restored.",
-        (Action::Erase, Status::Unknown) => {
-            "Its fate is not known yet. Settle it first: POST /v1/emails/{id}/resolve."
-        }
-        (Action::Erase, _) => {
-            "It can still be sent. Cancel it first (POST /v1/emails/{id}/cancel), or wait until it is over."
-        }
-        _ => "There is nothing left to do about it.",
+/// Why the state does not allow it, and what to do instead: by which call, if there is an API.
+fn advice(action: Action, status: Status, has_api: bool) -> String {
+    let (advice, call) = match (action, status) {
+        (Action::Cancel, Status::Sending) => (
+            "It is being sent right now. If this attempt fails, it can be cancelled before the next",
+            None,
+        ),
+        (Action::Cancel, Status::Unknown) => (
+            "It may have been sent. Settle it",
+            Some("POST /v1/emails/{id}/resolve"),
+        ),
+        (Action::Cancel, Status::Dead) => (
+            "It was given up already. Discard it",
+            Some("POST /v1/dead-letters/{id}/discard"),
+        ),
+        (Action::Retry, Status::Discarded) => (
+            "Restore it first",
+            Some("POST /v1/dead-letters/{id}/restore"),
+        ),
+        (Action::Retry, Status::Sent | Status::Cancelled) => (
+            "To send it again, hand in a new email with a new message_key",
+            None,
+        ),
+        (Action::Resolve(_), _) => ("Only an email that is `unknown` needs to be resolved", None),
+        (Action::Discard, Status::Unknown) => (
+            "Resolve it as dead first",
+            Some("POST /v1/emails/{id}/resolve"),
+        ),
+        (Action::Discard, Status::Pending | Status::Failed | Status::RetryQueued) => (
+            "Only dead emails are discarded. Withdraw this one",
+            Some("POST /v1/emails/{id}/cancel"),
+        ),
+        (Action::Discard, _) => ("Only dead emails are discarded", None),
+        (Action::Restore, _) => ("Only discarded emails are restored", None),
+        (Action::Erase, Status::Unknown) => (
+            "Its fate is not known yet. Settle it first",
+            Some("POST /v1/emails/{id}/resolve"),
+        ),
+        (Action::Erase, _) => (
+            "It can still be sent. Wait until it is over, or cancel it",
+            Some("POST /v1/emails/{id}/cancel"),
+        ),
+        _ => ("There is nothing left to do about it", None),
     };
-    format!("The email is `{status}`. {advice}")
+    match call.filter(|_| has_api) {
+        Some(call) => format!("The email is `{status}`. {advice}: {call}."),
+        None => format!("The email is `{status}`. {advice}."),
+    }
 }

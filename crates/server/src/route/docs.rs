@@ -21,7 +21,7 @@ pub(crate) fn document(openapi: &utoipa::openapi::OpenApi) -> Bytes {
 /// The page, made once.
 pub(crate) fn page(openapi: &utoipa::openapi::OpenApi) -> Bytes {
     let document = serde_json::to_value(openapi).unwrap_or_default();
-    let page = page::layout("API", &content(&document));
+    let page = page::layout("API", &content(&document), true);
     page.into_string().into()
 }
 

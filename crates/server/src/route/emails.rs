@@ -7,14 +7,14 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use posthaste_core::lifecycle::Resolution;
 use posthaste_core::port::Action;
-use posthaste_engine::Caller;
 use posthaste_engine::intake::{Refused, Submitter};
+use posthaste_engine::{Caller, EmailRequest};
 
 use super::action::act;
 use crate::access::{Admin, Allowed, Read, Send};
 use crate::app::App;
 use crate::body::{
-    AcceptedBody, ActedBody, BatchAnswer, BatchBody, BatchEntry, EmailDetail, EmailPage,
+    AcceptedBody, ActedBody, BatchAnswer, BatchBody, BatchEntry, Delivery, EmailDetail, EmailPage,
     NewEmailBody, ResolveBody,
 };
 use crate::id::Id;
@@ -30,7 +30,8 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Send an email
 ///
 /// Answered when it is durable. The same `message_key` with the same content again gives the
-/// same email, and never a second one.
+/// same email, and never a second one. With `delivery` `inline` it is also tried at once: 200 means
+/// that the mail server has it; 202 that it is safe here, and `status` says what happens next.
 #[utoipa::path(
     post,
     path = "/v1/emails",
@@ -39,9 +40,9 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `message_key`.")),
     request_body = NewEmailBody,
     responses(
-        (status = 202, description = "Accepted and durable", body = AcceptedBody),
-        (status = 200, description = "The same was accepted before", body = AcceptedBody,
-            headers(("Idempotent-Replayed" = String, description = "`true`"))),
+        (status = 202, description = "Accepted and durable, and not sent yet. Of `inline`: also one that is `dead`", body = AcceptedBody),
+        (status = 200, description = "The same was accepted before, and is in this state now; or, without the header, it was `inline` and is `sent`", body = AcceptedBody,
+            headers(("Idempotent-Replayed" = String, description = "`true` if the same was accepted before"))),
         BodyProblems
     ),
     security(("key" = ["send"]))
@@ -53,23 +54,29 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let Object(mut email): Object<NewEmailBody> = body.parse()?;
     agree_on_key(&body.headers, email.message_key_mut())?;
-    let request = email
+    let (request, delivery) = email
         .into_request(traceparent(&body.headers))
         .map_err(Problem::invalid_fields)?;
-    let taken = app
-        .intake
-        .take(&submitter(&caller.caller), vec![request])
-        .await
-        .pop()
-        .ok_or_else(Problem::internal)??;
-    let (accepted, replayed) = AcceptedBody::of(taken);
-    if !replayed {
-        return Ok(Json(StatusCode::ACCEPTED, accepted).into_response());
+    let submitter = submitter(&caller.caller);
+    let (accepted, replayed) = match delivery {
+        Delivery::Queued => {
+            let taken = app.intake.take(&submitter, vec![request]).await.pop();
+            AcceptedBody::of(taken.ok_or_else(Problem::internal)??)
+        }
+        Delivery::Inline => AcceptedBody::delivered(app.intake.deliver(&submitter, request).await?),
+    };
+    // Who looks only at the code must not take for sent what is not.
+    let code = if replayed || accepted.is_sent() {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
+    let mut response = Json(code, accepted).into_response();
+    if replayed {
+        response
+            .headers_mut()
+            .insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
-    let mut response = json::ok(accepted).into_response();
-    response
-        .headers_mut()
-        .insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     Ok(response)
 }
 
@@ -105,13 +112,7 @@ pub(crate) async fn create_batch(
     let mut entries = Vec::with_capacity(batch.emails.0.len());
     let mut requests = Vec::with_capacity(batch.emails.0.len());
     for raw in batch.emails.0 {
-        let request = json::parse(raw.get().as_bytes()).and_then(|Object(email)| {
-            let email: NewEmailBody = email;
-            email
-                .into_request(traceparent.clone())
-                .map_err(Problem::invalid_fields)
-        });
-        match request {
+        match batch_entry(raw.get(), traceparent.clone()) {
             Ok(request) => {
                 entries.push(None);
                 requests.push(request);
@@ -141,6 +142,21 @@ pub(crate) async fn create_batch(
         })
         .collect();
     Ok(Json(StatusCode::ACCEPTED, BatchAnswer { data }))
+}
+
+/// An email of a batch. Nobody waits for a thousand attempts.
+fn batch_entry(raw: &str, traceparent: Option<String>) -> Result<EmailRequest, Problem> {
+    let Object(email): Object<NewEmailBody> = json::parse(raw.as_bytes())?;
+    let (request, delivery) = email
+        .into_request(traceparent)
+        .map_err(Problem::invalid_fields)?;
+    match delivery {
+        Delivery::Queued => Ok(request),
+        Delivery::Inline => Err(Problem::invalid(
+            "delivery",
+            "inline is for one email alone: send it with POST /v1/emails, or leave `delivery` out",
+        )),
+    }
 }
 
 fn store_error<T>(taken: &Result<T, Refused>) -> Option<&posthaste_core::port::StoreError> {

@@ -63,11 +63,17 @@ pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(retry_policies::preview))
         .routes(routes!(stats::show))
         .routes(routes!(audit::list))
+        .merge(outbox())
+        .merge(watched())
+}
+
+/// Seed 004's routes, which go with the desk.
+pub(crate) fn outbox() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
         .routes(routes!(outbox::list))
         .routes(routes!(outbox::retry))
         .routes(routes!(outbox::dismiss))
         .routes(routes!(outbox::dashboard))
-        .merge(watched())
 }
 
 /// The routes that every process has, whatever its roles.

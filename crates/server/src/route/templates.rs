@@ -41,8 +41,7 @@ impl Identity for TemplateName {
 
 /// There is no template of this name.
 pub(crate) fn no_such_template() -> Problem {
-    let message = "There is no template with this name. GET /v1/templates lists what there is.";
-    Problem::new(Kind::NotFound, message)
+    Problem::new(Kind::NotFound, "There is no template with this name.")
 }
 
 /// List templates

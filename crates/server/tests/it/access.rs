@@ -161,7 +161,7 @@ async fn what_is_open_stays_open() {
         "/healthz",
         "/openapi.json",
         "/docs",
-        "/assets/desk.css",
+        "/admin/assets/desk.css",
     ] {
         let request = Request::get(path)
             .header("host", "mail.example.org")

@@ -49,7 +49,12 @@ async fn what_the_state_does_not_allow_is_409_and_says_what_to_do() {
     let answer = server
         .act("DELETE", &format!("/v1/emails/{pending}/content"))
         .await;
-    assert!(answer.is_problem(409).text().contains("Cancel it first"));
+    assert!(
+        answer
+            .is_problem(409)
+            .text()
+            .contains("cancel it: POST /v1/emails/{id}/cancel.")
+    );
 }
 
 #[tokio::test]

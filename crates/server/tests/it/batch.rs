@@ -37,6 +37,8 @@ async fn one_bad_entry_spoils_no_other_and_the_order_is_kept() {
     assert_eq!(field(5), "message_key");
     assert_eq!(data[6]["id"], data[0]["id"]);
     assert_eq!(field(7), "delivery");
+    let advice = data[7]["error"]["errors"][0]["message"].as_str().unwrap();
+    assert!(advice.contains("POST /v1/emails,"), "{advice}");
     assert_eq!(server.get("/v1/stats").await.json()["accepted"], 2);
 }
 

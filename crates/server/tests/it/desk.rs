@@ -120,7 +120,7 @@ async fn erased_content_is_gone_from_every_view() {
 async fn assets_may_be_kept_and_pages_may_not() {
     let server = Server::start();
     let text = page(&server, "/admin").await;
-    let from = text.find("/assets/desk.css?").unwrap();
+    let from = text.find("/admin/assets/desk.css?").unwrap();
     let address = text[from..].split('"').next().unwrap();
     let style = server.get(address).await;
     assert!(
@@ -133,5 +133,5 @@ async fn assets_may_be_kept_and_pages_may_not() {
         server.get("/admin").await.headers["cache-control"],
         "no-store"
     );
-    assert_eq!(server.get("/assets/other.css").await.status, 404);
+    assert_eq!(server.get("/admin/assets/other.css").await.status, 404);
 }

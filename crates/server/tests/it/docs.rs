@@ -1,6 +1,6 @@
 //! The description of the API.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fixture::Server;
 
@@ -122,6 +122,13 @@ fn the_document_describes_a_new_email_as_the_contract_does() {
     ] {
         assert!(email["properties"][field].is_object(), "{field}");
     }
+    let delivery = email["properties"]["delivery"]["description"].as_str();
+    assert!(delivery.unwrap().contains("`inline`: tried at once"));
+    let accepted = &document["components"]["schemas"]["Accepted"];
+    for field in ["next_attempt_at", "dead_reason", "last_error"] {
+        assert!(accepted["properties"][field].is_object(), "{field}");
+    }
+    assert_eq!(accepted["required"], json!(["id", "status", "message_key"]));
     // Even the sender may come from the template.
     assert_eq!(email["required"], Value::Null);
 }
@@ -160,9 +167,12 @@ async fn the_document_and_its_page_are_served_without_anything_from_elsewhere() 
     for (_, path) in ROUTES {
         assert!(text.contains(path), "{path}");
     }
+    assert!(text.contains("<code>inline</code>: tried at once"));
     assert!(text.contains("id=\"problem-invalid\"") && text.contains("id=\"shape-NewEmail\""));
     assert!(!text.contains("<script") && !text.contains("http://") && !text.contains("https://"));
-    let style = text.split('"').find(|part| part.starts_with("/assets/"));
+    let style = text
+        .split('"')
+        .find(|part| part.starts_with("/admin/assets/"));
     let kind = server
         .get(style.unwrap())
         .await

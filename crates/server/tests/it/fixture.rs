@@ -63,6 +63,7 @@ impl Transport for ClosedTransport {
 pub(crate) struct Server {
     pub(crate) router: Router,
     pub(crate) store: Arc<SqliteStore>,
+    pub(crate) intake: Arc<Intake>,
     pub(crate) access: Arc<Access>,
     pub(crate) admins: Arc<Admins>,
     pub(crate) transport: Arc<ClosedTransport>,
@@ -155,12 +156,25 @@ impl Server {
     fn start_as(limits: Limits, message_broker: Option<Arc<dyn MessageBroker>>) -> Self {
         let (mut parts, store, transport, folder) = parts(limits);
         parts.message_broker = message_broker;
+        Self::made(parts, posthaste_server::router, store, transport, folder)
+    }
+
+    /// A server that answers with what is made of these parts.
+    pub(crate) fn made(
+        parts: ServerParts,
+        router: impl FnOnce(ServerParts) -> Router,
+        store: Arc<SqliteStore>,
+        transport: Arc<ClosedTransport>,
+        folder: TempDir,
+    ) -> Self {
+        let intake = Arc::clone(&parts.intake);
         let access = Arc::clone(&parts.access);
         let admins = Arc::clone(&parts.admins);
         let message_metrics = Arc::clone(&parts.message_metrics);
         Self {
-            router: posthaste_server::router(parts),
+            router: router(parts),
             store,
+            intake,
             access,
             admins,
             transport,
@@ -270,6 +284,7 @@ impl Server {
             decision,
             transport: "closed".into(),
             budget: 8,
+            removes_sent: false,
         };
         let finished = self.store.finish(vec![finish]).await.unwrap();
         assert!(finished[0].is_ok());

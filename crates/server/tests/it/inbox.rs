@@ -73,7 +73,7 @@ async fn a_page_never_becomes_what_an_email_wants_it_to_be() {
         assert_eq!(page.status, 200);
         let text = page.text();
         // Our own script, from our own address, is the only one.
-        let own = text.matches("<script src=\"/assets/desk.js?").count();
+        let own = text.matches("<script src=\"/admin/assets/desk.js?").count();
         assert_eq!((own, text.matches("<script").count()), (1, 1), "{text}");
         assert!(!text.contains("<img"), "{text}");
         assert!(text.contains("&lt;script&gt;"), "{text}");

@@ -245,7 +245,7 @@ async fn a_session_that_ran_out_opens_nothing() {
     let server = Server::start();
     let ann = Browser::logged_in(&server, "ann", Role::Operator).await;
     let database = rusqlite::Connection::open(server.database()).unwrap();
-    let sql = "UPDATE admin_session SET expires_at = created_at";
+    let sql = "UPDATE posthaste_admin_session SET expires_at = created_at";
     assert_eq!(database.execute(sql, []).unwrap(), 1);
     assert_eq!(ann.get("/admin").await.status, 303);
     let answer = ann.post("/admin/logout", &[]).await;

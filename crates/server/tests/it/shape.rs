@@ -30,7 +30,7 @@ async fn a_new_email_shows_everything_and_missing_values_are_null() {
             "id": id, "status": "pending", "status_text": "Waiting", "message_key": "k",
             "owner": "default", "from": "Shop <shop@example.org>", "to": ["ann@example.net"],
             "subject": "Your order", "template": null, "priority": "high",
-            "metadata": {"order": "4711"}, "attempt_count": 0, "max_attempts": 8,
+            "delivery": "queued", "metadata": {"order": "4711"}, "attempt_count": 0, "max_attempts": 8,
             "next_attempt_at": null, "last_error": null, "error_class": null,
             "dead_reason": null, "fingerprint": null, "possible_duplicate": false,
             "sent_at": null, "created_at": null, "send_at": null, "expires_at": null,
