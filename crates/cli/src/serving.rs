@@ -73,6 +73,7 @@ impl Serving {
                 operator: Arc::clone(&engine.operator),
                 access: Arc::clone(&engine.access),
                 admins: Arc::clone(&engine.admins),
+                opens_locally: true,
                 secure_cookies: settings.admin.secure_cookies,
                 trusted_proxies: settings.admin.trusted_proxies.clone(),
                 configuration: loaded.shown(),

@@ -49,23 +49,29 @@ pub(crate) enum Opener {
     Server,
     /// A command that is gone a moment later.
     Command,
-    /// A command that only makes sense on a database that is there.
+    /// A command that only makes sense on a database that is there. It is not the one to bring it
+    /// up to date: an application may work on it with an older posthaste.
     Visitor,
 }
 
-/// Opens the store, creating it if it is not there.
+/// Opens the store. Who is more than a visitor creates it if it is not there.
 pub(crate) async fn open_store(settings: &Settings, opener: Opener) -> anyhow::Result<SharedStore> {
     let database = settings.database()?;
     let cannot_open = || format!("cannot open the database {database}");
+    let migrates = opener != Opener::Visitor;
     Ok(match &database {
         Database::Sqlite(path) => {
-            data_dir::create(path)?;
-            Arc::new(SqliteStore::open(SqliteOptions::new(path)).with_context(cannot_open)?)
+            if migrates {
+                data_dir::create(path)?;
+            }
+            let mut options = SqliteOptions::new(path);
+            options.migrates = migrates;
+            Arc::new(SqliteStore::open(options).with_context(cannot_open)?)
         }
         Database::Postgres(url) => {
             let mut options = settings.postgres_options(url);
             options.listens = opener == Opener::Server;
-            options.migrates = opener != Opener::Visitor;
+            options.migrates = migrates;
             Arc::new(
                 PostgresStore::open(options)
                     .await

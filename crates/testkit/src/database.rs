@@ -51,6 +51,30 @@ impl Database {
         connect(&self.url()).await
     }
 
+    /// Where a process finds it whose sessions are to be told from all others by this name.
+    #[must_use]
+    pub fn url_as(&self, name: &str) -> String {
+        let name = self.session_name(name);
+        format!("{}&application_name={name}", self.url())
+    }
+
+    /// Ends all sessions of this name. What they were asked to do is done by then, or never is.
+    pub async fn end_sessions(&self, name: &str) {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                   WHERE application_name = $1";
+        let (admin, name) = (self.admin().await, self.session_name(name));
+        let end = async || admin.query(end, &[&name]).await.expect("an answer").len();
+        assert!(end().await > 0, "no session has the name {name}");
+        while end().await > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Other tests use the same server.
+    fn session_name(&self, name: &str) -> String {
+        format!("{}_{name}", self.schema)
+    }
+
     /// Returns once another session waits for a lock that the session with this number holds.
     pub async fn until_someone_waits_for(&self, holder: i32) {
         let watcher = self.beside().await;

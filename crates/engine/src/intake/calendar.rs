@@ -4,6 +4,8 @@
 //! What is in the object is the caller's business. Only this is looked at: mail names the METHOD
 //! of the object a second time (RFC 6047 §2.4), and readers drop an object that is not whole.
 
+use serde::Serializer;
+
 use super::field_check::Findings;
 use super::mime;
 use super::request::CalendarRequest;
@@ -61,6 +63,14 @@ impl Calendar {
             _ => "invite.ics",
         }
     }
+}
+
+/// Writes an object without the lines that say when it was made: the same invitation made again is
+/// the same content.
+pub(super) fn without_stamp<S: Serializer>(content: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let is_stamp = |line: &&str| line.trim_start().to_ascii_uppercase().starts_with("DTSTAMP");
+    let lines: Vec<&str> = content.lines().filter(|line| !is_stamp(line)).collect();
+    serializer.serialize_str(&lines.join("\n"))
 }
 
 /// The same object with a METHOD of its own.

@@ -148,7 +148,7 @@ impl Intake {
         };
         if email.send_at.is_some() {
             let message = "cannot be in the future if the email is to be sent at once; leave it \
-                           out, or choose `queued` as the delivery";
+                           out, or have the email queued";
             return Err(Refused::Invalid(vec![FieldError {
                 field: "send_at".into(),
                 message: message.into(),

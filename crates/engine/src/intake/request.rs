@@ -14,7 +14,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Submitter;
-use super::calendar::Calendar;
+use super::calendar::{self, Calendar};
 use super::field_check::Findings;
 use super::mime::{self, Attachment, Parts};
 use super::rejected::Rejected;
@@ -57,6 +57,7 @@ pub struct AttachmentRequest {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CalendarRequest {
     /// The iCalendar object: one VCALENDAR, with a METHOD of its own.
+    #[serde(serialize_with = "calendar::without_stamp")]
     pub content: String,
     /// The same METHOD: `REQUEST`, `CANCEL` and so on.
     pub method: String,

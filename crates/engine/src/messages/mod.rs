@@ -34,6 +34,9 @@ pub struct MessageConfig {
     pub policy: MessagePolicy,
     /// The backstop: messages are put back at their time, this catches what was missed.
     pub poll_interval: Duration,
+    /// How long a claim holds. One that died is noticed after this time. The broker must answer
+    /// sooner, or what it is still to answer about is put back again.
+    pub lease: Duration,
     /// How long to keep messages that are over.
     pub retention: MessageRetention,
 }
@@ -47,6 +50,7 @@ impl Default for MessageConfig {
                 max_publish_failures: 10,
             },
             poll_interval: Duration::from_secs(10),
+            lease: Duration::from_secs(30),
             retention: MessageRetention {
                 retried: 7 * DAY,
                 failed: 30 * DAY,
@@ -79,7 +83,7 @@ impl MessageLane {
             tracer,
             config,
         } = self;
-        let policy = Arc::new(config.policy);
+        let policy = Arc::new(config.policy.clone());
         let alarm = Arc::new(Alarm::new(Arc::clone(wake)));
         let consumer = Consumer {
             store: Arc::clone(&store),
@@ -97,7 +101,7 @@ impl MessageLane {
             tracer,
             shutdown: shutdown.clone(),
         };
-        let republisher = Republisher::new(desk, alarm, config.poll_interval);
+        let republisher = Republisher::new(desk, alarm, &config);
         let pruner = MessagePruner::new(store, config.retention);
         tasks.spawn(consumer.run(shutdown.clone()));
         tasks.spawn(service::run(

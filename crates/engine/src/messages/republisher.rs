@@ -19,6 +19,7 @@ use posthaste_core::port::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::MessageConfig;
 use super::alarm::Alarm;
 use super::metrics::MessageMetrics;
 use crate::service::{Report, Service};
@@ -29,9 +30,6 @@ const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// How many such batches are under way at a time.
 const MOST_UNDER_WAY: usize = 3;
-
-/// How long a claim holds. One that died is noticed after this time.
-const LEASE: Duration = Duration::from_secs(30);
 
 /// Rounds come no faster than this, so that a trickle does not cost a commit for each message.
 const PACE: Duration = Duration::from_millis(15);
@@ -47,14 +45,16 @@ pub(super) struct Republisher {
     desk: Arc<Desk>,
     alarm: Arc<Alarm>,
     interval: Duration,
+    lease: Duration,
 }
 
 impl Republisher {
-    pub(super) fn new(desk: Desk, alarm: Arc<Alarm>, interval: Duration) -> Self {
+    pub(super) fn new(desk: Desk, alarm: Arc<Alarm>, config: &MessageConfig) -> Self {
         Self {
             desk: Arc::new(desk),
             alarm,
-            interval,
+            interval: config.poll_interval,
+            lease: config.lease,
         }
     }
 
@@ -99,7 +99,8 @@ impl Republisher {
         if so_far.away || self.desk.shutdown.is_cancelled() {
             return None;
         }
-        let claiming = self.desk.store.claim_messages(BATCH, BATCH_BYTES, LEASE);
+        let store = &self.desk.store;
+        let claiming = store.claim_messages(BATCH, BATCH_BYTES, self.lease);
         match claiming.await {
             Ok(claimed) => {
                 if claimed.is_empty() {

@@ -134,7 +134,7 @@ impl Sender {
             }
             () = over(patience) => {
                 if !is_past_gate() {
-                    let cause = "the server took too long, and the caller does not wait any longer";
+                    let cause = "it was not handed over in time, and the caller does not wait longer";
                     return Ended::Answered(all_failed(Stage::Body, cause.into()));
                 }
                 sending.await

@@ -69,7 +69,8 @@ pub struct Sender {
     tracer: Arc<dyn Tracer>,
     config: SenderConfig,
     permits: Arc<Semaphore>,
-    /// For attempts that callers wait for: a backlog must not hold those up.
+    /// For attempts that callers wait for: they do not stand in line behind a backlog. The
+    /// connections they share with it.
     inline_permits: Arc<Semaphore>,
     leases: Arc<LeaseKeeper>,
     tasks: TaskTracker,
@@ -323,7 +324,7 @@ impl Sender {
     /// A retry that was taken from the store counts as if a scheduler had handed it out.
     fn note_retry(&self, started: &Started) {
         if let (true, Some(due)) = (
-            started.state.attempt_count > 0,
+            started.state.has_failed(),
             started.state.next_attempt_at,
         ) {
             let late = started.now.duration_since(due).as_secs_f64();

@@ -66,8 +66,9 @@ fn desk(world: &World) -> Desk {
     }
 }
 
-/// New emails that died at once.
+/// New emails that died at once. The sender is stopped again.
 async fn died(world: &mut World, count: usize) -> Vec<EmailId> {
+    world.start_sender();
     let mut ids = Vec::new();
     for _ in 0..count {
         ids.push(world.accept(a_request()).await);
@@ -78,6 +79,7 @@ async fn died(world: &mut World, count: usize) -> Vec<EmailId> {
     for id in &ids {
         world.until(*id, Status::Dead).await;
     }
+    world.stop_sender().await;
     ids
 }
 
@@ -88,7 +90,6 @@ fn is_woken(wake: &Notify) -> bool {
 #[tokio::test]
 async fn what_an_operation_retries_leaves_at_once() {
     let mut world = World::new();
-    world.start_sender();
     let ids = died(&mut world, 3).await;
     let desk = desk(&world);
     let nothing = desk.bulk.run_once().await.unwrap();
@@ -101,6 +102,7 @@ async fn what_an_operation_retries_leaves_at_once() {
     assert_eq!((report.done, report.again_in), (3, None));
     assert!(is_woken(&desk.scheduler_wake), "tickets are made at once");
     assert_eq!(world.scheduler.run_once().await.unwrap().done, 3);
+    world.start_sender();
     for _ in 0..3 {
         world.next_attempt().await.end(Answer::Accepted);
     }
@@ -116,7 +118,6 @@ async fn what_an_operation_retries_leaves_at_once() {
 #[tokio::test]
 async fn a_paced_operation_waits_for_each_of_its_steps() {
     let mut world = World::new();
-    world.start_sender();
     died(&mut world, 5).await;
     let desk = desk(&world);
     let someone = someone();

@@ -27,6 +27,7 @@ async fn a_retry_comes_when_the_server_allows_and_not_a_microsecond_earlier() {
     world.start_sender();
     world.next_attempt().await.end(try_later());
     let failed = world.until(id, Status::Failed).await.state;
+    world.stop_sender().await;
     // The policy says one minute, the server 200 seconds.
     let wait = failed
         .next_attempt_at
@@ -45,6 +46,7 @@ async fn a_retry_comes_when_the_server_allows_and_not_a_microsecond_earlier() {
     );
     world.clock.advance(Duration::from_micros(1));
     assert_eq!(world.scheduler.run_once().await.unwrap().done, 1);
+    world.start_sender();
     world.next_attempt().await.end(Answer::Accepted);
     world.until(id, Status::Sent).await;
     world.verify().await;

@@ -21,6 +21,7 @@ use posthaste_store::{SqliteOptions, SqliteStore};
 use posthaste_testkit::ManualClock;
 use prometheus_client::registry::Registry;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// The lease in these tests. Real time never gets that far; the manual clock does.
@@ -114,8 +115,9 @@ pub(crate) struct World {
     pub(crate) rescuer: Rescuer,
     pub(crate) registry: Registry,
     pub(crate) attempts: mpsc::UnboundedReceiver<AtTransport>,
-    pub(crate) shutdown: CancellationToken,
-    sender: Option<Arc<Sender>>,
+    sender: Arc<Sender>,
+    /// The sender while it runs, and what stops it.
+    running: Option<(JoinHandle<()>, CancellationToken)>,
     _folder: tempfile::TempDir,
 }
 
@@ -191,8 +193,8 @@ impl World {
             rescuer,
             registry,
             attempts: reached,
-            shutdown: CancellationToken::new(),
-            sender: Some(sender),
+            sender,
+            running: None,
             _folder: folder,
         }
     }
@@ -202,10 +204,19 @@ impl World {
         Self::with(Policies::default(), 1000)
     }
 
-    /// Lets the sender run.
+    /// Lets the sender run, also after it was stopped.
     pub(crate) fn start_sender(&mut self) {
-        let sender = self.sender.take().expect("started once");
-        tokio::spawn(sender.run(self.shutdown.clone(), Duration::from_secs(5)));
+        let (sender, shutdown) = (Arc::clone(&self.sender), CancellationToken::new());
+        let running = tokio::spawn(sender.run(shutdown.clone(), Duration::from_secs(3600)));
+        assert!(self.running.replace((running, shutdown)).is_none());
+    }
+
+    /// Stops the sender, which has nothing under way. As long as it runs it looks for what is due
+    /// by itself now and then, and may be faster than the test.
+    pub(crate) async fn stop_sender(&mut self) {
+        let (running, shutdown) = self.running.take().expect("it runs");
+        shutdown.cancel();
+        running.await.unwrap();
     }
 
     /// Takes an email in.
