@@ -194,15 +194,13 @@ impl EmailRecord {
     #[must_use]
     pub fn status_text(&self, max_attempts: u32, now: Timestamp) -> String {
         let state = &self.state;
-        // Also when only the first attempt failed, and was not counted.
-        let has_failed = state.attempt_count > 0 || state.last_error.is_some();
         match state.status {
             Status::Pending if state.next_attempt_at.is_some_and(|at| at > now) => {
                 "Scheduled".into()
             }
             Status::Pending => "Waiting".into(),
-            Status::Sending if !has_failed => "Sending".into(),
-            Status::Failed | Status::RetryQueued if !has_failed => "Waiting".into(),
+            Status::Sending if !state.has_failed() => "Sending".into(),
+            Status::Failed | Status::RetryQueued if !state.has_failed() => "Waiting".into(),
             Status::Sending | Status::Failed | Status::RetryQueued => {
                 format!(
                     "Retrying (attempt {} of {max_attempts})",

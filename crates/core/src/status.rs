@@ -74,6 +74,16 @@ named! {
 }
 
 impl Status {
+    /// Every state of an email that is not delivered, and that nobody has withdrawn or discarded.
+    pub const UNDELIVERED: [Self; 6] = [
+        Self::Pending,
+        Self::Sending,
+        Self::Failed,
+        Self::RetryQueued,
+        Self::Unknown,
+        Self::Dead,
+    ];
+
     /// Whether nothing more happens by itself.
     #[must_use]
     pub const fn is_terminal(self) -> bool {

@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 use crate::database::{Database, Opened};
 use crate::{Error, Outbox, RetryPolicy, policy};
 
+/// No one waits longer than this for a server, or for a process that may be gone.
+const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How an outbox is opened. Begin with [`Outbox::sqlite`] or [`Outbox::postgres`].
@@ -33,6 +35,13 @@ pub struct OutboxBuilder {
     drain: Duration,
     policy: RetryPolicy,
     clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for OutboxBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Neither URL: there may be passwords in them.
+        f.debug_struct("OutboxBuilder").finish_non_exhaustive()
+    }
 }
 
 impl OutboxBuilder {
@@ -177,14 +186,21 @@ impl OutboxBuilder {
         if self.connections == 0 {
             return wrong("connections", "must be at least 1".into());
         }
-        let shortest = Duration::from_millis(10);
-        for (option, given) in [
-            ("inline_timeout", self.inline_timeout),
-            ("lease", self.lease),
+        for (option, given, least) in [
+            (
+                "inline_timeout",
+                self.inline_timeout,
+                Duration::from_millis(10),
+            ),
+            ("lease", self.lease, Duration::from_secs(1)),
         ] {
-            if given < shortest {
-                return wrong(option, format!("must be at least {shortest:?}"));
+            if !(least..=LONGEST_WAIT).contains(&given) {
+                let message = format!("must be from {least:?} to {LONGEST_WAIT:?}");
+                return wrong(option, message);
             }
+        }
+        if let Some(message) = self.database.trouble() {
+            return wrong("sqlite", message);
         }
         if let Err(error) = self.policy.0.validate() {
             let message = format!("{} {}", error.field, error.message);
@@ -209,22 +225,25 @@ impl OutboxBuilder {
             let transport = SmtpTransport::new(config).map_err(|error| wrong(&error))?;
             return Ok(Arc::new(transport));
         }
+        let message = if cfg!(feature = "smtp") {
+            "is missing; name the mail server, as in smtp://user:password@mail.example.org:587"
+        } else {
+            "is missing; enable the feature `smtp` of the crate `posthaste`"
+        };
         Err(Error::Option {
             option: "smtp",
-            message: "is missing; name the mail server, as in \
-                      smtp://user:password@mail.example.org:587"
-                .into(),
+            message: message.to_owned(),
         })
     }
 
     fn config(&self) -> EngineConfig {
-        let program = std::env::current_exe().ok();
-        let program = program.as_ref().and_then(|path| path.file_name());
-        let program = program.map_or_else(|| "app".into(), |name| name.to_string_lossy());
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = Some(host.trim()).filter(|host| !host.is_empty());
+        let host = host.unwrap_or("app");
         EngineConfig {
             // Said by whoever starts one.
             roles: Roles::ALL,
-            worker: format!("{program}:{}", std::process::id()),
+            worker: format!("{host}:{}", std::process::id()),
             connections: self.connections,
             lease: self.lease,
             retry_interval: Duration::from_secs(30),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste_core::port::{Clock, SharedStore};
+use posthaste_core::port::{Clock, SharedStore, StoreError};
 
 use crate::Error;
 
@@ -29,6 +29,22 @@ pub(crate) struct Opened {
 }
 
 impl Database {
+    /// Why this cannot be one.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(path) => {
+                let path = path.to_str().unwrap_or("a file");
+                let in_memory = path.is_empty() || path.starts_with(":memory:");
+                let message = "is no file; an outbox in memory would lose mail, and every \
+                               connection would have its own";
+                in_memory.then(|| message.to_owned())
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres { .. } => None,
+        }
+    }
+
     #[cfg(feature = "postgres")]
     pub(crate) fn set_schema(&mut self, name: String) {
         match self {
@@ -49,8 +65,8 @@ impl Database {
                 let mut options = SqliteOptions::new(path);
                 options.clock = clock;
                 let opened = tokio::task::spawn_blocking(move || SqliteStore::open(options));
-                let opened = opened.await.map_err(|error| error.to_string());
-                let store = opened.and_then(|opened| opened.map_err(|error| error.to_string()));
+                let closed = |_| StoreError::Unavailable("the runtime is stopping".to_owned());
+                let store = opened.await.map_err(closed).flatten();
                 let store = store.map_err(|error| cannot_open(&place, &error))?;
                 let store = Arc::new(store);
                 Ok(Opened {
@@ -66,7 +82,7 @@ impl Database {
                 options.connections = 4;
                 options.writers = 1;
                 let store = PostgresStore::open(options).await;
-                let store = store.map_err(|error| cannot_open("", &error.to_string()))?;
+                let store = store.map_err(|error| cannot_open("PostgreSQL", &error))?;
                 let store = Arc::new(store);
                 Ok(Opened {
                     store: Arc::<PostgresStore>::clone(&store),
@@ -77,7 +93,9 @@ impl Database {
     }
 }
 
-fn cannot_open(place: &str, error: &str) -> Error {
-    let blank = if place.is_empty() { "" } else { " " };
-    Error::Database(format!("cannot open the database{blank}{place}: {error}"))
+fn cannot_open(place: &str, error: &StoreError) -> Error {
+    Error::Database {
+        message: format!("cannot open the database {place}: {error}"),
+        is_transient: matches!(error, StoreError::Unavailable(_)),
+    }
 }

@@ -2,6 +2,7 @@
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, EmailRecord};
+use posthaste_core::lifecycle::Resolution as CoreResolution;
 use posthaste_core::status::{DeadReason as Reason, Status as CoreStatus};
 use posthaste_engine::intake::Delivered;
 
@@ -62,21 +63,42 @@ impl Delivery {
     }
 
     pub(crate) fn of(delivered: Delivered) -> Self {
-        let id = delivered.id;
-        match Status::from(delivered.status) {
+        Self::in_state(
+            delivered.id,
+            delivered.status.into(),
+            delivered.next_attempt_at,
+            delivered.dead_reason.map(Into::into),
+            delivered.last_error,
+        )
+    }
+
+    /// Where an email stands that is in the outbox.
+    pub(crate) fn standing(entry: &Entry) -> Self {
+        Self::in_state(
+            entry.id,
+            entry.status,
+            entry.next_attempt,
+            entry.dead_reason,
+            entry.last_error.clone(),
+        )
+    }
+
+    fn in_state(
+        id: EmailId,
+        status: Status,
+        next_attempt: Option<Timestamp>,
+        dead_reason: Option<DeadReason>,
+        error: Option<String>,
+    ) -> Self {
+        match status {
             Status::Sent => Self::Sent { id },
-            Status::Unknown if delivered.next_attempt_at.is_none() => Self::Uncertain { id },
+            Status::Unknown if next_attempt.is_none() => Self::Uncertain { id },
             Status::Dead | Status::Discarded | Status::Cancelled => Self::Dead {
                 id,
-                reason: delivered
-                    .dead_reason
-                    .map_or(DeadReason::Cancelled, Into::into),
-                error: delivered.last_error,
+                reason: dead_reason.unwrap_or(DeadReason::Cancelled),
+                error,
             },
-            _ => Self::Queued {
-                id,
-                next_attempt: delivered.next_attempt_at,
-            },
+            _ => Self::Queued { id, next_attempt },
         }
     }
 }
@@ -171,6 +193,27 @@ mirrored! {
     Cancelled = "Cancelled"
 }
 
+/// How an uncertain email is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolution {
+    /// It arrived.
+    Sent,
+    /// Send it again, at the risk of a second copy.
+    Retry,
+    /// Give it up.
+    Dead,
+}
+
+impl From<Resolution> for CoreResolution {
+    fn from(resolution: Resolution) -> Self {
+        match resolution {
+            Resolution::Sent => Self::Sent,
+            Resolution::Retry => Self::Retry,
+            Resolution::Dead => Self::Dead,
+        }
+    }
+}
+
 /// An email in the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -214,7 +257,9 @@ impl Entry {
             status: state.status.into(),
             attempts: state.attempt_count,
             max_attempts,
-            next_attempt: state.next_attempt_at,
+            next_attempt: state
+                .next_attempt_at
+                .filter(|_| state.status != CoreStatus::Sending),
             last_error: state.last_error,
             dead_reason: state.dead_reason.map(Into::into),
             possible_duplicate: state.possible_duplicate,
@@ -230,6 +275,9 @@ impl Entry {
 pub struct Counts {
     /// Not delivered yet.
     pub pending: u64,
+    /// Perhaps delivered: their policy decides, or they wait for you to [settle](crate::Outbox::resolve)
+    /// them.
+    pub uncertain: u64,
     /// Given up; they wait for you to retry or dismiss them.
     pub dead: u64,
 }

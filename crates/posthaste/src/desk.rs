@@ -37,6 +37,7 @@ impl Outbox {
             operator: Arc::clone(&engine.operator),
             access: Arc::clone(&engine.access),
             admins: Arc::clone(&engine.admins),
+            opens_locally: true,
             secure_cookies: false,
             trusted_proxies: Vec::new(),
             configuration: Vec::new(),

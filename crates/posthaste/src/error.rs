@@ -4,7 +4,9 @@ use posthaste_core::email::EmailId;
 use posthaste_core::port::StoreError;
 use posthaste_engine::intake::Refused;
 
-/// Why something was not done. Nothing was changed then.
+/// Why something was not done. Nothing was changed then, except that the answer of a database that
+/// went away may have been lost: hand the email in again with the same
+/// [`message_key`](crate::Email::message_key) to be sure.
 ///
 /// A mail server that is down, slow or unwilling is no error: the email is safe, and
 /// [`Delivery`](crate::Delivery) says where it stands.
@@ -42,8 +44,29 @@ pub enum Error {
     #[error("{0}")]
     NotPossible(String),
     /// The database could not do its work.
-    #[error("{0}")]
-    Database(String),
+    #[error("{message}")]
+    #[non_exhaustive]
+    Database {
+        /// What is wrong.
+        message: String,
+        /// Whether trying again later may help: the database is away, busy or locked.
+        is_transient: bool,
+    },
+}
+
+impl Error {
+    /// Whether trying again later may help.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Database { is_transient, .. } if *is_transient)
+    }
+
+    pub(crate) fn invalid(field: &str, message: &str) -> Self {
+        Self::Invalid(vec![FieldError {
+            field: field.to_owned(),
+            message: message.to_owned(),
+        }])
+    }
 }
 
 /// What is wrong with one field of an email.
@@ -73,7 +96,10 @@ impl From<crate::calendar::InvalidEvent> for Error {
 
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
-        Self::Database(error.to_string())
+        Self::Database {
+            message: error.to_string(),
+            is_transient: matches!(error, StoreError::Unavailable(_)),
+        }
     }
 }
 

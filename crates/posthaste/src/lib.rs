@@ -39,7 +39,7 @@
 //! - [`Outbox::send_or_enqueue_detached`] does not wait for the mail server, only for the database.
 //! - [`Outbox::enqueue`] leaves the first attempt to the worker, too.
 //! - [`Outbox::enqueue_in`] keeps an email within a transaction of your own: it exists exactly if
-//!   your own changes do.
+//!   your own changes do. [`Outbox::send_in`] does so, too, and sends it right after the commit.
 //!
 #![cfg_attr(
     feature = "sqlite",
@@ -89,6 +89,7 @@ mod error;
 mod mailbox;
 mod outbox;
 mod policy;
+mod sending;
 mod transaction;
 mod worker;
 
@@ -100,11 +101,12 @@ pub use rusqlite;
 pub use tokio_postgres;
 
 pub use self::builder::OutboxBuilder;
-pub use self::delivery::{Counts, DeadReason, Delivery, Entry, Status};
+pub use self::delivery::{Counts, DeadReason, Delivery, Entry, Resolution, Status};
 pub use self::email::{Calendar, Email, Priority};
 pub use self::error::{Error, FieldError};
 pub use self::mailbox::Mailbox;
 pub use self::outbox::Outbox;
 pub use self::policy::RetryPolicy;
+pub use self::sending::Sending;
 pub use self::transaction::Transaction;
 pub use self::worker::Worker;

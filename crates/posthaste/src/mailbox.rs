@@ -4,7 +4,7 @@ use std::fmt;
 
 use posthaste_core::address::{Address, InvalidAddress, Mailbox as CoreMailbox};
 
-use crate::{Error, FieldError};
+use crate::Error;
 
 /// An address with the name of its reader, both checked.
 ///
@@ -30,12 +30,7 @@ impl Mailbox {
     ///
     /// [`Error::Invalid`], with the field `address` or `name`.
     pub fn new(name: &str, address: &str) -> Result<Self, Error> {
-        let wrong = |field: &str, error: &InvalidAddress| {
-            Error::Invalid(vec![FieldError {
-                field: field.to_owned(),
-                message: error.to_string(),
-            }])
-        };
+        let wrong = |field: &str, error: &InvalidAddress| Error::invalid(field, &error.to_string());
         let address = Address::parse(address).map_err(|error| wrong("address", &error))?;
         let mailbox = CoreMailbox::new(name.trim(), address);
         Ok(Self(mailbox.map_err(|error| wrong("name", &error))?))

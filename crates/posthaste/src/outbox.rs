@@ -3,27 +3,20 @@
 use std::sync::Arc;
 
 use posthaste_core::Timestamp;
-use posthaste_core::email::EmailId;
-use posthaste_core::port::{Acted, Action, Actor, EmailFilter};
+use posthaste_core::email::{EmailId, EmailRecord, NewEmail};
+use posthaste_core::port::{Acted, Action, Actor, EmailFilter, StoreError};
 use posthaste_core::status::Status;
 use posthaste_engine::access::DEFAULT_OWNER;
-use posthaste_engine::intake::{Submitter, Taken};
+use posthaste_engine::intake::{EmailRequest, FirstAttempt, Submitter, Taken};
 use posthaste_engine::{Engine, Roles};
 use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
 use crate::database::Backend;
-use crate::{Counts, Delivery, Email, Entry, Error, OutboxBuilder, Transaction, Worker};
-
-/// What is not over, or needs someone.
-const LISTED: [Status; 6] = [
-    Status::Pending,
-    Status::Sending,
-    Status::Failed,
-    Status::RetryQueued,
-    Status::Unknown,
-    Status::Dead,
-];
+use crate::transaction::Deed;
+use crate::{
+    Counts, Delivery, Email, Entry, Error, OutboxBuilder, Resolution, Sending, Transaction, Worker,
+};
 
 /// Emails of an application, kept safe in its own database until they are sent.
 ///
@@ -45,6 +38,12 @@ struct Inner {
     wake: Arc<Notify>,
     #[cfg_attr(not(feature = "desk"), expect(dead_code))]
     registry: Arc<Registry>,
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").finish_non_exhaustive()
+    }
 }
 
 impl Drop for Inner {
@@ -117,6 +116,10 @@ impl Outbox {
 
     /// Starts to work in the background. Without a worker, here or in another process, what could
     /// not be sent at once waits.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime. What works in the background ends with that runtime.
     pub fn start(&self) -> Worker {
         let roles = Roles {
             api: false,
@@ -128,12 +131,13 @@ impl Outbox {
     }
 
     /// Sends an email at once and says what became of it. If it cannot be sent, for whatever reason,
-    /// it is tried again by the [`Worker`].
+    /// it is tried again by the [`Worker`]. If as many are being sent at once as there may be (two
+    /// for each connection), it is left to the worker right away.
     ///
     /// Before anything is sent, the email is in the database with its first attempt already begun.
     /// So a process that dies in the middle loses nothing and sends nothing twice. That attempt
-    /// takes no longer than the [`inline_timeout`](OutboxBuilder::inline_timeout), and is not
-    /// counted.
+    /// is given up after the [`inline_timeout`](OutboxBuilder::inline_timeout), unless the server has
+    /// it all and only its answer is missing, and is not counted.
     ///
     /// Dropping the future does not stop it.
     ///
@@ -180,7 +184,7 @@ impl Outbox {
             .take(&inner.submitter, vec![email.into_request()])
             .await
             .pop();
-        let closed = || Error::Database("the outbox is closed".to_owned());
+        let closed = || Error::from(StoreError::Unavailable("the outbox is closed".to_owned()));
         Ok(match taken.ok_or_else(closed)?? {
             Taken::Accepted { id, .. } | Taken::Replayed { id, .. } => id,
         })
@@ -201,13 +205,55 @@ impl Outbox {
         &self,
         transaction: &'a mut T,
         email: Email,
-    ) -> T::Answer<'a> {
+    ) -> T::Answer<'a, EmailId> {
+        transaction.put(self, Deed::enqueue(self.check(email.into_request())))
+    }
+
+    /// Keeps an email within a transaction of your own with its first attempt already begun, to be
+    /// made right after the commit: [`enqueue_in`](Self::enqueue_in) and
+    /// [`send_or_enqueue`](Self::send_or_enqueue) in one. That attempt is not counted.
+    ///
+    /// If the process dies between the commit and the attempt, the [`Worker`] makes it once the
+    /// [lease](OutboxBuilder::lease) is over. If the transaction does not commit, nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// As of [`enqueue_in`](Self::enqueue_in).
+    pub fn send_in<'a, T: Transaction>(
+        &self,
+        transaction: &'a mut T,
+        email: Email,
+    ) -> T::Answer<'a, Sending> {
+        let email = self.check(email.into_request()).and_then(|email| {
+            if email.send_at.is_some() {
+                return Err(Error::invalid(
+                    "send_at",
+                    "cannot be in the future if the email is to be sent at once; leave it out, or \
+                     use enqueue_in",
+                ));
+            }
+            Ok(email)
+        });
+        let room = self.inner.engine.intake.reserve();
+        transaction.put(self, Deed::send(self, email, room))
+    }
+
+    fn check(&self, request: EmailRequest) -> Result<Box<NewEmail>, Error> {
         let inner = &self.inner;
-        let checked = inner
-            .engine
-            .intake
-            .check_one(&inner.submitter, email.into_request());
-        transaction.put(self, checked.map(Box::new).map_err(Error::from))
+        let checked = inner.engine.intake.check_one(&inner.submitter, request);
+        Ok(Box::new(checked?))
+    }
+
+    /// What became of an attempt; `None` if there is no such email.
+    pub(crate) async fn wait_for(&self, attempt: FirstAttempt) -> Result<Option<Delivery>, Error> {
+        let delivered = self.inner.engine.intake.wait_for(attempt).await?;
+        Ok(delivered.map(Delivery::of))
+    }
+
+    /// Where an email stands; `None` if there is no such email.
+    pub(crate) async fn standing(&self, id: EmailId) -> Result<Option<Delivery>, Error> {
+        let entry = self.find(id).await?;
+        Ok(entry.map(|entry| Delivery::standing(&entry)))
     }
 
     /// Lets the worker of this process look for work at once, as [`Worker::wake`] does.
@@ -221,12 +267,13 @@ impl Outbox {
     ///
     /// If the database does not answer.
     pub async fn find(&self, id: EmailId) -> Result<Option<Entry>, Error> {
-        let operator = &self.inner.engine.operator;
-        let found = operator.find(id, None).await?;
-        Ok(found.map(|email| {
-            let max_attempts = operator.max_attempts(&email);
-            Entry::of(email, max_attempts)
-        }))
+        let found = self.inner.engine.operator.find(id, None).await?;
+        Ok(found.map(|email| self.entry(email)))
+    }
+
+    fn entry(&self, email: EmailRecord) -> Entry {
+        let max_attempts = self.inner.engine.operator.max_attempts(&email);
+        Entry::of(email, max_attempts)
     }
 
     /// Emails that are not delivered, newest first, at most 500: those that wait, and those that
@@ -236,18 +283,14 @@ impl Outbox {
     ///
     /// If the database does not answer.
     pub async fn undelivered(&self) -> Result<Vec<Entry>, Error> {
-        let operator = &self.inner.engine.operator;
         let filter = EmailFilter {
-            statuses: LISTED.to_vec(),
+            statuses: Status::UNDELIVERED.to_vec(),
             limit: posthaste_engine::operator::LONGEST_LIST,
             ..EmailFilter::default()
         };
-        let page = operator.list(filter).await?;
-        let entries = page.emails.into_iter().map(|email| {
-            let max_attempts = operator.max_attempts(&email);
-            Entry::of(email, max_attempts)
-        });
-        Ok(entries.collect())
+        let page = self.inner.engine.operator.list(filter).await?;
+        let emails = page.emails.into_iter();
+        Ok(emails.map(|email| self.entry(email)).collect())
     }
 
     /// How many emails are not delivered.
@@ -258,10 +301,11 @@ impl Outbox {
     pub async fn counts(&self) -> Result<Counts, Error> {
         let statistics = self.inner.engine.operator.statistics().await?;
         let count = |status: &Status| statistics.by_status.get(status).copied().unwrap_or(0);
-        let all: u64 = LISTED.iter().map(count).sum();
-        let dead = count(&Status::Dead);
+        let all: u64 = Status::UNDELIVERED.iter().map(count).sum();
+        let (uncertain, dead) = (count(&Status::Unknown), count(&Status::Dead));
         Ok(Counts {
-            pending: all - dead,
+            pending: all - uncertain - dead,
+            uncertain,
             dead,
         })
     }
@@ -283,6 +327,18 @@ impl Outbox {
     /// If there is no such email, or it was not given up.
     pub async fn dismiss(&self, id: EmailId) -> Result<(), Error> {
         self.act(id, Action::Discard).await
+    }
+
+    /// Settles an email of which nobody knows whether it was sent ([`Status::Unknown`]): you found
+    /// out, or you decide.
+    ///
+    /// [`Status::Unknown`]: crate::Status::Unknown
+    ///
+    /// # Errors
+    ///
+    /// If there is no such email, or it is not uncertain.
+    pub async fn resolve(&self, id: EmailId, resolution: Resolution) -> Result<(), Error> {
+        self.act(id, Action::Resolve(resolution.into())).await
     }
 
     /// Withdraws an email that has not been sent.
@@ -318,9 +374,10 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// What is in the way.
-    pub async fn check_transport(&self) -> Result<(), String> {
-        self.inner.engine.transport.check().await.map(drop)
+    /// [`Error::NotPossible`], with what is in the way.
+    pub async fn check_transport(&self) -> Result<(), Error> {
+        let checked = self.inner.engine.transport.check().await;
+        checked.map(drop).map_err(Error::NotPossible)
     }
 
     /// Waits for what is being sent while its callers wait, and lets go of the connections. Stop the

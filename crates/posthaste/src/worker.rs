@@ -35,8 +35,8 @@ impl Worker {
         self.wake.notify_one();
     }
 
-    /// Waits until nothing is left that is due: every such email was sent, given up, or waits for a
-    /// later time.
+    /// Waits until nothing is left that is due: every such email was sent, given up, is uncertain,
+    /// or waits for a later time.
     ///
     /// # Errors
     ///
@@ -61,6 +61,12 @@ impl Worker {
     /// sent in time. Everything else stays where it is, for the next start.
     pub async fn stop(self) {
         self.engine.stop().await;
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
     }
 }
 

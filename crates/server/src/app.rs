@@ -66,6 +66,9 @@ pub struct ServerParts {
     pub access: Arc<Access>,
     /// Who may use the dashboard.
     pub admins: Arc<Admins>,
+    /// Whether anyone on this machine may come in while there is no admin and no key. Not for what
+    /// is behind a proxy: one that forwards as little as it can makes everyone look local.
+    pub opens_locally: bool,
     /// Whether browsers are told to send logins over https only, however they came.
     pub secure_cookies: bool,
     /// Proxies that are believed when they say whom a login comes from.
@@ -159,7 +162,11 @@ impl App {
         Self {
             intake: parts.intake,
             operator: parts.operator,
-            doorkeeper: Doorkeeper::new(Arc::clone(&parts.access), Arc::clone(&parts.admins)),
+            doorkeeper: Doorkeeper::new(
+                Arc::clone(&parts.access),
+                Arc::clone(&parts.admins),
+                parts.opens_locally,
+            ),
             access: parts.access,
             admins: parts.admins,
             secure_cookies: parts.secure_cookies,

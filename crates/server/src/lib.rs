@@ -66,8 +66,9 @@ fn router_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
 /// `/admin/…`. It has no fallback and no layer beyond its own routes, so everything else stays the
 /// application's.
 ///
-/// Who may come in is as in the server: anyone on this machine while neither an admin nor a key
-/// exists, then those who log in. For that the peer's address is taken from
+/// Those may come in who log in. While neither an admin nor a key exists, nobody may, and the login
+/// page says how to make the first admin; or anyone on this machine, if
+/// [`ServerParts::opens_locally`] says so. The peer's address is taken from
 /// `axum::extract::ConnectInfo<SocketAddr>`; without it no request counts as local and nobody can
 /// log in, so serve with `into_make_service_with_connect_info::<SocketAddr>()`.
 ///

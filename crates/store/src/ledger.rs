@@ -108,6 +108,19 @@ impl First {
     }
 }
 
+/// Begins the first attempt of an email that is being accepted outside of a ledger, and gives what
+/// its sender needs.
+pub(crate) fn begun(
+    email: &NewEmail,
+    worker: &str,
+    lease: Duration,
+    now: Timestamp,
+) -> Option<Started> {
+    let accepted = First::Caller.state(email, now);
+    let begun = transition(&accepted, &Event::Begin { worker, lease }, now);
+    begun.ok().map(|begun| started(email, begun.next, now))
+}
+
 /// Begins the first attempt of an email that was accepted in this transaction.
 pub(crate) fn begin_accepted<L: Ledger>(
     ledger: &mut L,
@@ -117,9 +130,14 @@ pub(crate) fn begin_accepted<L: Ledger>(
 ) -> Result<Option<Started>, L::Error> {
     let now = ledger.now();
     let begun = apply(ledger, email.id, &Event::Begin { worker, lease })?;
-    let state = begun.and_then(Result::ok).map(|applied| applied.next);
+    let begun = begun.and_then(Result::ok);
+    Ok(begun.map(|applied| started(email, applied.next, now)))
+}
+
+/// What a sender needs of an email whose first attempt began with this state.
+fn started(email: &NewEmail, state: State, now: Timestamp) -> Started {
     let recipients = email.envelope.recipients.iter().cloned();
-    Ok(state.map(|state| Started {
+    Started {
         lease: Lease {
             id: email.id,
             token: state.lease_token,
@@ -133,7 +151,7 @@ pub(crate) fn begin_accepted<L: Ledger>(
         traceparent: email.traceparent.clone(),
         state,
         now,
-    }))
+    }
 }
 
 /// What an event made of an email that exists.

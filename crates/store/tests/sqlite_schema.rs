@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use posthaste_core::email::EmailId;
-use posthaste_core::port::{Begun, DeskStore, EmailFilter, EmailStore, Finish, Retention};
+use posthaste_core::port::{
+    Begun, DeskStore, EmailFilter, EmailStore, Finish, Retention, StoreResult,
+};
 use posthaste_core::status::Status;
 use posthaste_store::{SqliteOptions, SqliteStore};
 use posthaste_testkit::{an_email, sent};
@@ -51,6 +53,22 @@ fn a_file_with_plain_names(version: usize) -> (TempDir, PathBuf) {
 
 fn open(path: &Path) -> SqliteStore {
     SqliteStore::open(SqliteOptions::new(path)).unwrap()
+}
+
+/// Opens a file as one that is not to be changed by that.
+fn visit(path: &Path) -> StoreResult<SqliteStore> {
+    let mut options = SqliteOptions::new(path);
+    options.migrates = false;
+    SqliteStore::open(options)
+}
+
+/// Why a file is not opened so.
+#[track_caller]
+fn refusal(path: &Path) -> String {
+    let Err(error) = visit(path) else {
+        panic!("it was opened")
+    };
+    error.to_string()
 }
 
 async fn deliver(store: &SqliteStore, id: EmailId) {
@@ -321,4 +339,69 @@ async fn an_application_may_count_its_own_versions_as_it_likes() {
             Value::Integer(its_version + 1)
         );
     }
+}
+
+/// A file of ours that says that it is at this version.
+fn a_file_of_version(version: usize) -> (TempDir, PathBuf) {
+    let (folder, path) = a_file();
+    drop(open(&path));
+    let beside = Connection::open(&path).unwrap();
+    beside.busy_timeout(Duration::from_secs(10)).unwrap();
+    let forget = "DELETE FROM posthaste_migration WHERE version >= ?1";
+    beside.execute(forget, [version]).unwrap();
+    let remember = "INSERT INTO posthaste_migration (version, applied_at) VALUES (?1, 0)";
+    beside.execute(remember, [version]).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn a_visitor_leaves_a_file_as_it_is_and_is_told_what_to_do() {
+    let cases = [
+        (an_applications_file(), "it has no outbox"),
+        (
+            a_file_with_plain_names(4),
+            "`posthaste migrate`, or starting its server, carries them over",
+        ),
+        (
+            a_file_of_version(4),
+            "its schema is at version 4 and not 5; `posthaste migrate`",
+        ),
+        (a_file_of_version(4711), "newer posthaste"),
+    ];
+    for ((_folder, path), told) in cases {
+        let beside = Connection::open(&path).unwrap();
+        let version = || -> i64 {
+            let version = beside.pragma_query_value(None, "data_version", |row| row.get(0));
+            version.unwrap()
+        };
+        let found = || (version(), schema_of(&path), pragma(&path, "journal_mode"));
+        let before = found();
+        let refusal = refusal(&path);
+        assert!(refusal.contains(told), "{refusal}");
+        assert_eq!(found(), before, "{told}");
+    }
+}
+
+#[test]
+fn a_visitor_makes_no_file_and_puts_nothing_into_an_empty_one() {
+    let (_folder, path) = a_file();
+    refusal(&path);
+    assert!(!path.exists());
+    std::fs::write(&path, "").unwrap();
+    let refusal = refusal(&path);
+    assert!(refusal.contains("it has no outbox"), "{refusal}");
+    assert_eq!(path.metadata().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_visitor_works_on_a_file_that_is_up_to_date() {
+    let (_folder, path) = a_file();
+    drop(open(&path));
+    let store = visit(&path).unwrap();
+    let email = an_email("a").build();
+    let id = email.id;
+    let accepted = store.accept(vec![email], true).await.unwrap();
+    assert!(accepted[0].is_ok());
+    deliver(&store, id).await;
+    assert_clean(&store).await;
 }

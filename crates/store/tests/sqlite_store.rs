@@ -18,7 +18,7 @@ use posthaste_core::port::{
     Accepted, AuditFilter, Begun, DeskStore, EmailFilter, EmailStore, Finish, Retention, Store,
     StoreError, StoreResult,
 };
-use posthaste_core::status::Status;
+use posthaste_core::status::{Outcome, Status};
 use posthaste_store::{SqliteOptions, SqliteStore};
 use posthaste_testkit::{EmailBuilder, ManualClock, an_email, sent};
 use rusqlite::Connection;
@@ -260,6 +260,42 @@ async fn two_stores_on_one_file_keep_the_same_books() {
     assert_eq!(created.count(), 1);
     assert_eq!(server.statistics().await.unwrap().accepted, 21);
     assert_clean(&command_line).await;
+}
+
+#[tokio::test]
+async fn of_two_processes_that_disagree_about_the_time_neither_sends_in_silence() {
+    let file = File::new();
+    let (slow, fast) = (file.open(), Arc::new(ManualClock::new()));
+    let ids = ["before the gate", "past the gate"].map(|key| (key, EmailId::generate()));
+    let mut leases = Vec::new();
+    for (key, id) in ids {
+        accept(&slow, an_email(key).id(id)).await.unwrap();
+        let lease = Duration::from_secs(60);
+        let begun = slow.begin(vec![id], "slow", lease).await.unwrap();
+        let [Begun::Started(started)] = &begun[..] else {
+            panic!("{begun:?}")
+        };
+        leases.push(started.lease);
+    }
+    assert_eq!(slow.pass_gate(vec![leases[1]]).await.unwrap(), [true]);
+    // The machine was suspended, or its clock was set, before this one started.
+    fast.advance(Duration::from_secs(61));
+    let options = SqliteOptions {
+        clock: fast,
+        ..file.options()
+    };
+    let fast = SqliteStore::open(options).unwrap();
+
+    assert_eq!(fast.rescue(10).await.unwrap().len(), 2);
+
+    // What had not left cannot leave any more; what may have left is on record as such.
+    assert_eq!(slow.pass_gate(vec![leases[0]]).await.unwrap(), [false]);
+    for ((_, id), outcome) in ids.into_iter().zip([Outcome::Lost, Outcome::Unknown]) {
+        let email = slow.find(id).await.unwrap().unwrap();
+        let outcomes: Vec<_> = email.attempts.iter().map(|one| one.outcome).collect();
+        assert_eq!(outcomes, [outcome]);
+    }
+    assert_clean(&fast).await;
 }
 
 #[tokio::test]

@@ -102,6 +102,12 @@ impl State {
         !(self.inline && self.attempt_number == 1)
     }
 
+    /// Whether an attempt has failed since the last replay, also one that was not counted.
+    #[must_use]
+    pub const fn has_failed(&self) -> bool {
+        self.attempt_count > 0 || self.last_error.is_some()
+    }
+
     /// Whether its next attempt may begin.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
@@ -116,7 +122,7 @@ impl State {
 
     /// Where an email rests that waits for an attempt: `pending` until the first one was made.
     pub(super) const fn resting(&self) -> Status {
-        if self.attempt_count == 0 && self.lost_count == 0 {
+        if !self.has_failed() && self.lost_count == 0 {
             Status::Pending
         } else {
             Status::Failed

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::lifecycle::State;
-use posthaste_core::port::{Opened, StoreError};
+use posthaste_core::port::{Opened, Started, StoreError};
 use posthaste_core::status::{DeadReason, Status};
 
 use super::{EmailRequest, FieldError, Intake, Refused, Submitter, Taken};
@@ -52,8 +52,9 @@ impl Delivered {
     }
 
     fn of(id: EmailId, message_key: String, state: State) -> Self {
+        let waits = state.status != Status::Sending;
         Self {
-            next_attempt_at: state.next_attempt_at,
+            next_attempt_at: state.next_attempt_at.filter(|_| waits),
             dead_reason: state.dead_reason,
             last_error: state.last_error,
             ..Self::new(id, message_key, state.status)
@@ -64,15 +65,52 @@ impl Delivered {
 /// An email that was accepted.
 enum Opening {
     /// Its first attempt has begun.
-    Started {
-        id: EmailId,
-        message_key: String,
-        attempt: InlineAttempt,
-    },
+    Started(FirstAttempt),
     /// The same was accepted before.
     Replayed { id: EmailId, message_key: String },
     /// It waits for its turn, and all is said.
     Told(Delivered),
+}
+
+/// The first attempt of an email, under way.
+pub struct FirstAttempt {
+    id: EmailId,
+    message_key: String,
+    attempt: InlineAttempt,
+}
+
+/// Room for the first attempt of an email that its caller keeps.
+pub struct Reserved {
+    sender: Arc<Sender>,
+    permit: InlinePermit,
+    asked: Instant,
+}
+
+impl Reserved {
+    /// Who makes the attempt.
+    #[must_use]
+    pub fn worker(&self) -> &str {
+        self.sender.worker()
+    }
+
+    /// How long the email is held.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        self.sender.lease()
+    }
+
+    /// Makes the attempt, which began in a transaction that has committed since. If it has not,
+    /// nothing is sent: the gate finds no email.
+    #[must_use]
+    pub fn send(self, started: Started, message_key: String) -> FirstAttempt {
+        let id = started.lease.id;
+        let attempt = self.sender.send_inline(started, self.asked, self.permit);
+        FirstAttempt {
+            id,
+            message_key,
+            attempt,
+        }
+    }
 }
 
 impl Intake {
@@ -94,25 +132,50 @@ impl Intake {
         submitter: &Submitter,
         request: EmailRequest,
     ) -> Result<Delivered, Refused> {
-        let (id, message_key, attempt) = match self.open(submitter, request).await? {
-            Opening::Started {
-                id,
-                message_key,
-                attempt,
-            } => (id, message_key, attempt),
-            Opening::Replayed { id, message_key } => {
-                let patience = self.sender.as_ref().map(|sender| sender.patience());
-                return self
-                    .replayed(id, message_key, patience.unwrap_or_default())
-                    .await;
+        match self.open(submitter, request).await? {
+            Opening::Started(attempt) => {
+                let (id, key) = (attempt.id, attempt.message_key.clone());
+                match self.wait_for(attempt).await? {
+                    Some(delivered) => Ok(delivered),
+                    // It was there: someone else sent it, and it was removed.
+                    None => Ok(Delivered::new(id, key, Status::Sent)),
+                }
             }
-            Opening::Told(delivered) => return Ok(delivered),
-        };
-        match attempt.wait().await {
-            Waited::Over(state) => Ok(Delivered::of(id, message_key, *state)),
-            Waited::UnderWay => Ok(Delivered::new(id, message_key, Status::Sending)),
-            Waited::HandedBack => self.look_up(id, message_key).await,
+            Opening::Replayed { id, message_key } => self.replayed(id, message_key).await,
+            Opening::Told(delivered) => Ok(delivered),
         }
+    }
+
+    /// Waits for an attempt to end, in bounded time. `None`: there is no such email, so nothing was
+    /// sent.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer.
+    pub async fn wait_for(&self, attempt: FirstAttempt) -> Result<Option<Delivered>, Refused> {
+        let FirstAttempt {
+            id,
+            message_key,
+            attempt,
+        } = attempt;
+        Ok(Some(match attempt.wait().await {
+            Waited::Over(state) => Delivered::of(id, message_key, *state),
+            Waited::UnderWay => Delivered::new(id, message_key, Status::Sending),
+            Waited::HandedBack => return self.look_up(id, message_key).await,
+        }))
+    }
+
+    /// Room for the first attempt of an email that the caller puts into a transaction of its own;
+    /// `None` if there is none, and it had better wait.
+    #[must_use]
+    pub fn reserve(&self) -> Option<Reserved> {
+        let sender = Arc::clone(self.sender.as_ref()?);
+        let permit = sender.room_for_inline()?;
+        Some(Reserved {
+            sender,
+            permit,
+            asked: Instant::now(),
+        })
     }
 
     /// The same for a caller who does not wait for the attempt, only for the email to be durable.
@@ -126,7 +189,8 @@ impl Intake {
         request: EmailRequest,
     ) -> Result<EmailId, Refused> {
         Ok(match self.open(submitter, request).await? {
-            Opening::Started { id, .. } | Opening::Replayed { id, .. } => id,
+            Opening::Started(attempt) => attempt.id,
+            Opening::Replayed { id, .. } => id,
             Opening::Told(delivered) => delivered.id,
         })
     }
@@ -193,11 +257,11 @@ impl Intake {
         if let Some(metrics) = &self.metrics {
             metrics.accepted_from(self.source, 1);
         }
-        Ok(Opening::Started {
+        Ok(Opening::Started(FirstAttempt {
             id,
             message_key,
             attempt: sender.send_inline(started, asked, permit),
-        })
+        }))
     }
 
     /// Takes it in to be sent when its turn comes.
@@ -210,7 +274,9 @@ impl Intake {
     async fn describe(&self, taken: Taken) -> Result<Opening, Refused> {
         match taken {
             Taken::Accepted { id, message_key } => {
-                Ok(Opening::Told(self.look_up(id, message_key).await?))
+                let known = self.look_up(id, message_key.clone()).await?;
+                let gone = || Delivered::new(id, message_key, Status::Sent);
+                Ok(Opening::Told(known.unwrap_or_else(gone)))
             }
             Taken::Replayed {
                 id, message_key, ..
@@ -219,16 +285,16 @@ impl Intake {
     }
 
     /// The same was accepted before. If its first caller still waits, this one waits along.
-    async fn replayed(
-        &self,
-        id: EmailId,
-        message_key: String,
-        patience: Duration,
-    ) -> Result<Delivered, Refused> {
+    async fn replayed(&self, id: EmailId, message_key: String) -> Result<Delivered, Refused> {
+        let patience = self.sender.as_ref().map(|sender| sender.patience());
         let since = Instant::now();
         loop {
-            let delivered = self.look_up(id, message_key.clone()).await?;
-            if delivered.status != Status::Sending || since.elapsed() >= patience {
+            let known = self.look_up(id, message_key.clone()).await?;
+            // One that is gone was sent, and removed at once.
+            let sent = || Delivered::new(id, message_key.clone(), Status::Sent);
+            let delivered = known.unwrap_or_else(sent);
+            let is_over = patience.is_none_or(|patience| since.elapsed() >= patience);
+            if delivered.status != Status::Sending || is_over {
                 return Ok(Delivered {
                     is_replayed: true,
                     ..delivered
@@ -238,12 +304,14 @@ impl Intake {
         }
     }
 
-    /// Where it stands. One that is gone was sent, and removed at once.
-    async fn look_up(&self, id: EmailId, message_key: String) -> Result<Delivered, Refused> {
-        Ok(match self.store.find(id).await? {
-            Some(record) => Delivered::of(id, message_key, record.state),
-            None => Delivered::new(id, message_key, Status::Sent),
-        })
+    /// Where it stands; `None` if it is not there.
+    async fn look_up(
+        &self,
+        id: EmailId,
+        message_key: String,
+    ) -> Result<Option<Delivered>, Refused> {
+        let found = self.store.find(id).await?;
+        Ok(found.map(|record| Delivered::of(id, message_key, record.state)))
     }
 }
 

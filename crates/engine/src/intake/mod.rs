@@ -24,7 +24,7 @@ use posthaste_core::status::Status;
 use tokio::sync::Notify;
 
 use self::aside::Aside;
-pub use self::inline::Delivered;
+pub use self::inline::{Delivered, FirstAttempt, Reserved};
 use self::postbox::Postbox;
 use self::rejected::Rejected;
 pub use self::request::{

@@ -7,14 +7,18 @@ use posthaste_core::lifecycle::State;
 use posthaste_core::port::Started;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Sender;
 
 /// Beyond its patience a caller waits this long for the end to be recorded.
 const FOR_THE_RECORD: Duration = Duration::from_secs(1);
 
-/// Room for one attempt that a caller waits for.
-pub(crate) struct InlinePermit(OwnedSemaphorePermit);
+/// Room for one attempt that a caller waits for. Draining waits for whoever has one.
+pub(crate) struct InlinePermit {
+    _permit: OwnedSemaphorePermit,
+    _token: TaskTrackerToken,
+}
 
 /// How the wait for an attempt ended.
 pub(crate) enum Waited {
@@ -45,11 +49,15 @@ impl Sender {
     /// Room for an attempt, unless as many are under way as there may be, or there is no time for
     /// one any more. Then the email is better off waiting.
     pub(crate) fn room_for_inline(&self) -> Option<InlinePermit> {
+        let token = self.tasks.token();
         if self.tasks.is_closed() {
             return None;
         }
         let permit = Arc::clone(&self.inline_permits).try_acquire_owned().ok()?;
-        Some(InlinePermit(permit))
+        Some(InlinePermit {
+            _permit: permit,
+            _token: token,
+        })
     }
 
     /// Makes an attempt that began in the store when it was asked at `asked`. It is made to its
@@ -64,7 +72,7 @@ impl Sender {
         let (sender, patience) = (Arc::clone(self), self.config.patience);
         let attempt = self.tasks.spawn(async move {
             let state = sender.attempt(started, held, Some(patience)).await;
-            drop(permit.0);
+            drop(permit);
             state
         });
         InlineAttempt { attempt, patience }
@@ -80,7 +88,8 @@ pub(crate) struct InlineAttempt {
 impl InlineAttempt {
     /// Waits for its end, but not for ever.
     pub(crate) async fn wait(self) -> Waited {
-        match tokio::time::timeout(self.patience + FOR_THE_RECORD, self.attempt).await {
+        match tokio::time::timeout(self.patience.saturating_add(FOR_THE_RECORD), self.attempt).await
+        {
             Ok(Ok(Some(state))) => Waited::Over(Box::new(state)),
             Ok(_) => Waited::HandedBack,
             Err(_) => Waited::UnderWay,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste::{DeadReason, Delivery, Error, RetryPolicy, Status};
+use posthaste::{DeadReason, Delivery, Error, Resolution, RetryPolicy, Status};
 use posthaste_sink::Mode;
 
 use crate::world::{NOBODY, Own, an_email, sink};
@@ -249,4 +249,105 @@ async fn an_option_that_cannot_work_is_refused_by_name() {
     let policy = RetryPolicy::default().attempts(0);
     let never = own.builder().smtp(NOBODY).retry_policy(policy).open().await;
     assert_eq!(option(never.err().unwrap()), "retry_policy");
+}
+
+#[tokio::test]
+async fn an_uncertain_email_waits_for_whoever_decides() {
+    let sink = sink().await;
+    for own in Own::both().await {
+        let outbox = own
+            .builder()
+            .smtp(sink.url())
+            .retry_policy(RetryPolicy::default().hold_uncertain())
+            .open()
+            .await
+            .unwrap();
+        let mut ids = Vec::new();
+        for _ in 0..3 {
+            let email = an_email("drop-after-dot");
+            let delivery = outbox.send_or_enqueue(email).await.unwrap();
+            assert!(
+                matches!(delivery, Delivery::Uncertain { .. }),
+                "{delivery:?}"
+            );
+            ids.push(delivery.id());
+        }
+        let counts = outbox.counts().await.unwrap();
+        assert_eq!((counts.pending, counts.uncertain, counts.dead), (0, 3, 0));
+        let resolutions = [Resolution::Sent, Resolution::Dead, Resolution::Retry];
+        for (id, resolution) in ids.iter().zip(resolutions) {
+            outbox.resolve(*id, resolution).await.unwrap();
+        }
+        let mut statuses = Vec::new();
+        for id in &ids {
+            statuses.push(outbox.find(*id).await.unwrap().unwrap().status);
+        }
+        assert_eq!(statuses, [Status::Sent, Status::Dead, Status::Pending]);
+        let again = outbox.resolve(ids[0], Resolution::Retry).await;
+        assert!(matches!(again, Err(Error::NotPossible(_))), "{again:?}");
+        own.verify().await;
+    }
+}
+
+#[cfg(feature = "calendar")]
+#[tokio::test]
+async fn the_same_invitation_made_again_is_the_same_email() {
+    let own = Own::sqlite();
+    let outbox = own.outbox(NOBODY).await;
+    let invitation = |second: i64| {
+        let at = posthaste::Timestamp::from_second(1_800_000_000).unwrap();
+        let start = at.to_zoned(posthaste::calendar::jiff::tz::TimeZone::UTC);
+        let end = &start + posthaste::calendar::jiff::SignedDuration::from_hours(1);
+        let event = posthaste::calendar::Event::new("1@example.org", start, end)
+            .summary("Pottery")
+            .organizer("studio@example.org")
+            .attendee("ada@example.org")
+            .stamp(posthaste::Timestamp::from_second(second).unwrap());
+        let email = an_email("ada").message_key("booking-1");
+        email.calendar(event.request().unwrap())
+    };
+    let first = outbox.enqueue(invitation(1_700_000_000)).await.unwrap();
+    let again = outbox.enqueue(invitation(1_700_000_001)).await.unwrap();
+    assert_eq!(first, again);
+}
+
+#[tokio::test]
+async fn many_processes_may_open_a_new_outbox_at_once() {
+    for own in Own::both().await {
+        let opening = (0..8).map(|_| own.builder().smtp(NOBODY).open());
+        for opened in futures_util::future::join_all(opening).await {
+            opened.unwrap();
+        }
+        own.verify().await;
+    }
+}
+
+#[tokio::test]
+async fn a_schema_may_have_the_name_of_a_keyword_but_no_other_odd_one() {
+    let own = Own::postgres().await;
+    let Own::Postgres(database) = &own else {
+        unreachable!("it was just made");
+    };
+    // Only this test has a schema of this name.
+    let drop = "DROP SCHEMA IF EXISTS \"order\" CASCADE";
+    database.beside().await.batch_execute(drop).await.unwrap();
+    let outbox = own
+        .builder()
+        .schema("order")
+        .smtp(NOBODY)
+        .open()
+        .await
+        .unwrap();
+    outbox.enqueue(an_email("ada")).await.unwrap();
+    outbox.close().await;
+    database.beside().await.batch_execute(drop).await.unwrap();
+
+    let wrong = own
+        .builder()
+        .schema("Order; DROP")
+        .smtp(NOBODY)
+        .open()
+        .await;
+    let error = wrong.unwrap_err().to_string();
+    assert!(error.contains("plain name"), "{error}");
 }

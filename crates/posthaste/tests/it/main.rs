@@ -7,10 +7,12 @@ mod calendar;
 #[cfg(feature = "calendar")]
 mod calendar_mail;
 mod delivery;
+mod dying_child;
 #[cfg(feature = "calendar")]
 mod golden;
 #[cfg(feature = "calendar")]
 mod invitation_reader;
+mod send_in;
 mod transaction;
 mod tree;
 mod world;

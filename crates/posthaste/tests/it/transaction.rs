@@ -1,39 +1,25 @@
 //! Emails in the application's own transactions, and processes that die around them.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use posthaste::{Error, Outbox, Status, rusqlite};
 use posthaste_core::email::EmailId;
 
+use crate::dying_child::{deed, die_after, wait_to_be_killed};
 use crate::world::{NOBODY, Own, an_email, builder, sink};
 
-/// Names the database to a child process that is to die.
-const PLACE: &str = "POSTHASTE_TEST_PLACE";
-/// And the schema there.
-const SCHEMA: &str = "POSTHASTE_TEST_SCHEMA";
-/// What the child does.
-const DEED: &str = "POSTHASTE_TEST_DEED";
+const CHILD: &str = "transaction::the_child_that_dies";
 const BOOKINGS: &str = "CREATE TABLE IF NOT EXISTS booking (name TEXT NOT NULL)";
 const BOOK: &str = "INSERT INTO booking (name) VALUES ('Ada')";
 const COUNT: &str = "SELECT count(*) FROM booking";
 
 /// How a transaction ends.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum End {
     Commit,
     Rollback,
     /// Not at all, until the process is killed.
     Never,
-}
-
-/// Tells who started this process, and waits to be killed.
-#[allow(clippy::print_stdout, reason = "that is who reads it")]
-fn wait_to_be_killed() -> ! {
-    println!("done");
-    loop {
-        std::thread::park();
-    }
 }
 
 async fn client(own: &Own) -> tokio_postgres::Client {
@@ -206,37 +192,14 @@ async fn a_bad_email_leaves_the_transaction_usable() {
     assert_eq!(bookings(&own).await, 1);
 }
 
-/// Starts this very program again to do one thing and wait, and kills it as soon as that is done.
-fn die_after(deed: &str, own: &Own) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "transaction::the_child_that_dies"])
-        .args(["--ignored", "--nocapture"])
-        .env(PLACE, own.place())
-        .env(SCHEMA, own.schema())
-        .env(DEED, deed)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = BufReader::new(child.stdout.take().unwrap()).lines();
-    let done = said.map_while(Result::ok).any(|line| line.contains("done"));
-    // On Unix this is SIGKILL.
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(done, "the child did not come so far");
-}
-
 #[tokio::test]
 #[ignore = "run by others, in a process of its own"]
 async fn the_child_that_dies() {
-    let (Ok(place), Ok(schema), Ok(deed)) = (
-        std::env::var(PLACE),
-        std::env::var(SCHEMA),
-        std::env::var(DEED),
-    ) else {
+    let Some((place, schema)) = crate::dying_child::place() else {
         return;
     };
     let outbox = builder(&place, &schema).smtp(NOBODY).open().await.unwrap();
-    let end = if deed == "commit" {
+    let end = if deed() == "commit" {
         End::Commit
     } else {
         End::Never
@@ -257,7 +220,7 @@ async fn what_was_committed_before_a_kill_is_sent_after_the_restart_once() {
     let sink = sink().await;
     for own in Own::both().await {
         let before = sink.accepted();
-        die_after("commit", &own);
+        die_after(CHILD, "commit", &own);
         let outbox = own.outbox(&sink.url()).await;
         assert_eq!(outbox.counts().await.unwrap().pending, 1);
         let worker = outbox.start();
@@ -276,7 +239,7 @@ async fn what_was_not_committed_before_a_kill_never_existed() {
     let sink = sink().await;
     for own in Own::both().await {
         let before = sink.accepted();
-        die_after("leave open", &own);
+        die_after(CHILD, "leave open", &own);
         let outbox = own.outbox(&sink.url()).await;
         let worker = outbox.start();
         worker.drain().await.unwrap();
@@ -286,4 +249,48 @@ async fn what_was_not_committed_before_a_kill_never_existed() {
         worker.stop().await;
         own.verify().await;
     }
+}
+
+#[tokio::test]
+async fn whoever_stops_waiting_leaves_the_transaction_as_it_was() {
+    let own = Own::postgres().await;
+    let outbox = own.outbox(NOBODY).await;
+    let mut client = client(&own).await;
+    client.batch_execute(BOOKINGS).await.unwrap();
+    let mut transaction = client.transaction().await.unwrap();
+    // Given up after the first step, and after a few more.
+    for patience in [0, 1, 2, 3] {
+        let putting = outbox.enqueue_in(&mut transaction, an_email("ada"));
+        let given_up = tokio::time::timeout(Duration::from_millis(patience), putting).await;
+        if given_up.is_ok() {
+            break;
+        }
+        transaction.execute(BOOK, &[]).await.unwrap();
+    }
+    transaction.rollback().await.unwrap();
+    let mut transaction = client.transaction().await.unwrap();
+    let putting = outbox.enqueue_in(&mut transaction, an_email("ada"));
+    let given_up = tokio::time::timeout(Duration::ZERO, putting).await;
+    assert!(given_up.is_err(), "it takes several steps");
+    transaction.execute(BOOK, &[]).await.unwrap();
+    transaction.commit().await.unwrap();
+    assert_eq!(bookings(&own).await, 1);
+    assert_eq!(outbox.counts().await.unwrap().pending, 0);
+    own.verify().await;
+}
+
+#[tokio::test]
+async fn tables_of_the_session_do_not_stand_in_for_ours() {
+    let own = Own::postgres().await;
+    let outbox = own.outbox(NOBODY).await;
+    let mut client = client(&own).await;
+    let mine = "CREATE TEMP TABLE email (id int); CREATE TEMP TABLE email_log (id int);
+                CREATE TEMP TABLE stat (id int)";
+    client.batch_execute(mine).await.unwrap();
+    let mut transaction = client.transaction().await.unwrap();
+    let id = outbox.enqueue_in(&mut transaction, an_email("ada")).await;
+    transaction.commit().await.unwrap();
+    let entry = outbox.find(id.unwrap()).await.unwrap().unwrap();
+    assert_eq!(entry.status, Status::Pending);
+    own.verify().await;
 }

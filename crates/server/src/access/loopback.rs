@@ -1,4 +1,6 @@
-//! The rule for a server without keys: only this machine is answered.
+//! The rule for a server without keys and admins that opens to its own machine: nobody else is
+//! answered. A proxy on this machine that hides whom it speaks for cannot be told from a program
+//! here; what stands behind one must not open so.
 //!
 //! The peer must have a loopback address, the `Host` must be a loopback name (a page of a
 //! foreign site that rebinds its name to 127.0.0.1 has another one), nothing may have been

@@ -29,6 +29,8 @@ use crate::problem::{Kind, Problem};
 pub(crate) const MAKE_A_KEY: &str = "posthaste keys create --name my-app --scope send --scope read";
 /// How to make an admin, for those who want to log in.
 pub(crate) const MAKE_AN_ADMIN: &str = "posthaste admin create NAME --role operator";
+/// The same for an application that the desk is part of, which may do it itself.
+pub(crate) const CALL_FOR_AN_ADMIN: &str = "Outbox::create_admin";
 /// Where programs may act with the login of a person, too.
 const FOR_BROWSERS: &str = "/api/admin/";
 
@@ -40,6 +42,8 @@ pub(crate) struct Doorkeeper {
     sessions: Lookups<[u8; 32], StoreResult<Option<Arc<Caller>>>>,
     any_credentials: Lookups<(), StoreResult<bool>>,
     on_loopback: Arc<Caller>,
+    /// Whether anyone on this machine may come in while there is no admin and no key.
+    opens_locally: bool,
 }
 
 /// Someone who was recognised.
@@ -59,7 +63,7 @@ enum Proof {
 }
 
 impl Doorkeeper {
-    pub(crate) fn new(access: Arc<Access>, admins: Arc<Admins>) -> Self {
+    pub(crate) fn new(access: Arc<Access>, admins: Arc<Admins>, opens_locally: bool) -> Self {
         Self {
             access,
             admins,
@@ -67,11 +71,13 @@ impl Doorkeeper {
             sessions: Lookups::new(16),
             any_credentials: Lookups::new(1),
             on_loopback: Arc::new(Caller::loopback()),
+            opens_locally,
         }
     }
 
     /// The caller of the API: the holder of a key, or anyone on this machine while neither a key
-    /// nor an admin exists. Where browsers may ask, someone who is logged in, too.
+    /// nor an admin exists, if it opens to them. Where browsers may ask, someone who is logged in,
+    /// too.
     async fn identify(&self, parts: &Parts) -> Result<Arc<Caller>, Problem> {
         let with_session = parts.uri.path().starts_with(FOR_BROWSERS);
         let Recognised { caller, by } = self.recognise(parts, with_session).await?;
@@ -113,6 +119,12 @@ impl Doorkeeper {
                 "Send an API key in the header `Authorization: Bearer <key>`{or_log_in}."
             )));
         }
+        if !self.opens_locally {
+            return Err(unauthorized(format!(
+                "No API key and no admin exists yet, so nobody is answered. Make an admin on the same database \
+                 (`{MAKE_AN_ADMIN}`, or `{CALL_FOR_AN_ADMIN}` in the application), then log in at /admin/login."
+            )));
+        }
         match why_not_loopback(parts) {
             None => Ok(Recognised {
                 caller: Arc::clone(&self.on_loopback),
@@ -148,8 +160,13 @@ impl Doorkeeper {
         self.keys.get(usize::from(hash[0]), hash, look_up).await
     }
 
+    /// Whether whoever comes has to prove who they are.
+    pub(crate) async fn asks_everyone(&self) -> StoreResult<bool> {
+        Ok(!self.opens_locally || self.has_credentials().await?)
+    }
+
     /// Whether there is anything to prove who one is with.
-    pub(crate) async fn has_credentials(&self) -> StoreResult<bool> {
+    async fn has_credentials(&self) -> StoreResult<bool> {
         let look_up = self.access.has_credentials();
         self.any_credentials.get(0, (), look_up).await
     }

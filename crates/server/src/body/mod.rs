@@ -27,7 +27,7 @@ pub(crate) use self::new_email::{
 };
 pub use self::operation::OperationBody;
 pub(crate) use self::operation::{DryRun, NewOperationBody, OperationPage, check_rate};
-pub(crate) use self::outbox::{DashboardBody, OUTBOX_STATUSES, OutboxEntryBody};
+pub(crate) use self::outbox::{DashboardBody, OutboxEntryBody};
 pub(crate) use self::page::{EmailPage, MessagePage};
 pub(crate) use self::statistics::{
     StatisticsBody, messages_by_status, seconds_since, success_rate,

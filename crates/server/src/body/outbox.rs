@@ -8,16 +8,6 @@ use uuid::Uuid;
 
 use super::Time;
 
-/// The states that are in the outbox.
-pub(crate) const OUTBOX_STATUSES: [Status; 6] = [
-    Status::Pending,
-    Status::Sending,
-    Status::Failed,
-    Status::RetryQueued,
-    Status::Unknown,
-    Status::Dead,
-];
-
 /// An email that is not delivered.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -16,7 +16,6 @@ use super::frame::{self, Section};
 use super::pulse::Numbers;
 use crate::access::{Submitted, Visitor};
 use crate::app::App;
-use crate::body::OUTBOX_STATUSES;
 use crate::id::Id;
 use crate::page::{address, counted, due, empty, moment, pager, pill};
 use crate::problem::Problem;
@@ -32,7 +31,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let given = parameters.email_filter(visitor.owner())?;
     let filter = EmailFilter {
-        statuses: OUTBOX_STATUSES.to_vec(),
+        statuses: Status::UNDELIVERED.to_vec(),
         ..given
     };
     let after = filter.after;
@@ -58,7 +57,7 @@ pub(super) async fn list(
 
 /// Healthy, pending, failed or both, in words.
 fn health(numbers: &Numbers) -> Markup {
-    let pending: u64 = OUTBOX_STATUSES
+    let pending: u64 = Status::UNDELIVERED
         .iter()
         .filter(|status| **status != Status::Dead)
         .map(|status| numbers.count(*status))

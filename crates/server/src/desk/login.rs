@@ -14,8 +14,8 @@ use posthaste_engine::admin::Login;
 
 use super::frame::back;
 use crate::access::{
-    Fields, Form, MAKE_AN_ADMIN, TurnedAway, Visitor, begun, came_by_https, origin_of, over,
-    own_site,
+    CALL_FOR_AN_ADMIN, Fields, Form, MAKE_AN_ADMIN, TurnedAway, Visitor, begun, came_by_https,
+    origin_of, over, own_site,
 };
 use crate::app::App;
 use crate::page;
@@ -36,12 +36,13 @@ pub(crate) async fn show(
     if visitor.is_ok() {
         return Ok(Redirect::to(next).into_response());
     }
-    if !app.doorkeeper.has_credentials().await? {
+    if !app.doorkeeper.asks_everyone().await? {
         // Only this machine is answered; the page says so better than a form would.
         return Ok(Redirect::to("/admin").into_response());
     }
     let nobody = app.admins.all().await?.is_empty();
-    Ok(page::respond(card(next, "", None, nobody)))
+    let hint = nobody.then(|| first_admin(app.serves_api));
+    Ok(page::respond(card(next, "", hint, None)))
 }
 
 /// Logs someone in.
@@ -61,7 +62,7 @@ pub(crate) async fn log_in(
     let origin = origin_of(peer.ip(), &parts.headers, &app.trusted_proxies);
     let login = app.admins.log_in(name, password, origin).await?;
     let refused = |status, message: &str| {
-        let mut response = page::respond(card(next, name, Some(message), false));
+        let mut response = page::respond(card(next, name, None, Some(message)));
         *response.status_mut() = status;
         response
     };
@@ -116,13 +117,26 @@ fn next_of(wanted: Option<&str>) -> &str {
     back(wanted, "/admin")
 }
 
-fn card(next: &str, name: &str, refusal: Option<&str>, nobody: bool) -> Markup {
+/// How the first admin is made. A desk without the API is part of an application.
+fn first_admin(serves_api: bool) -> Markup {
+    let place = if serves_api {
+        "server"
+    } else {
+        "same database"
+    };
+    html! {
+        p { "Nobody can log in yet. Make an admin on the " (place) ":" }
+        p { code { (MAKE_AN_ADMIN) } }
+        @if !serves_api {
+            p { "Or in the application, by " code { (CALL_FOR_AN_ADMIN) } "." }
+        }
+    }
+}
+
+fn card(next: &str, name: &str, hint: Option<Markup>, refusal: Option<&str>) -> Markup {
     let content = html! {
         h1 { "Log in" }
-        @if nobody {
-            p { "Nobody can log in yet. Make an admin on the server:" }
-            p { code { (MAKE_AN_ADMIN) } }
-        }
+        @if let Some(hint) = hint { (hint) }
         @if let Some(refusal) = refusal {
             p class="error" role="alert" id="refusal" { (refusal) }
         }

@@ -81,7 +81,7 @@ const fn look(status: Status) -> (&'static str, &'static str) {
 pub(crate) fn status(email: &EmailRecord, max_attempts: u32, now: Timestamp) -> Markup {
     let (tone, mut sign) = look(email.state.status);
     let text = email.status_text(max_attempts, now);
-    if email.state.status == Status::Sending && email.state.attempt_count > 0 {
+    if email.state.status == Status::Sending && email.state.has_failed() {
         sign = "↻";
     }
     pill(tone, sign, &text)

@@ -12,7 +12,7 @@ use posthaste_engine::operator::LONGEST_LIST;
 use super::action::act;
 use crate::access::{Admin, Allowed, Read};
 use crate::app::App;
-use crate::body::{ActedBody, DashboardBody, OUTBOX_STATUSES, OutboxEntryBody};
+use crate::body::{ActedBody, DashboardBody, OutboxEntryBody};
 use crate::id::Id;
 use crate::json::{self, Json};
 use crate::openapi::{AccessProblems, ActionProblems};
@@ -35,7 +35,7 @@ pub(crate) async fn list(
 ) -> Result<Json<Vec<OutboxEntryBody>>, Problem> {
     let filter = EmailFilter {
         owner: caller.owner().map(str::to_owned),
-        statuses: OUTBOX_STATUSES.to_vec(),
+        statuses: Status::UNDELIVERED.to_vec(),
         limit: LONGEST_LIST,
         ..EmailFilter::default()
     };
@@ -98,7 +98,7 @@ async fn only_failed(
     otherwise: &str,
 ) -> Result<(), Problem> {
     let email = app.operator.find(id, caller.owner()).await?;
-    let email = email.filter(|email| OUTBOX_STATUSES.contains(&email.state.status));
+    let email = email.filter(|email| Status::UNDELIVERED.contains(&email.state.status));
     let email = email.ok_or_else(Problem::no_such_email)?;
     if email.state.status == Status::Dead {
         return Ok(());
@@ -124,7 +124,7 @@ pub(crate) async fn dashboard(
 ) -> Result<Json<DashboardBody>, Problem> {
     let found = app.operator.statistics().await?;
     let count = |status: &Status| found.by_status.get(status).copied().unwrap_or(0);
-    let all: u64 = OUTBOX_STATUSES.iter().map(count).sum();
+    let all: u64 = Status::UNDELIVERED.iter().map(count).sum();
     let failed = count(&Status::Dead);
     Ok(json::ok(DashboardBody {
         pending_email_count: all - failed,

@@ -105,6 +105,7 @@ pub(crate) fn parts(
         operator: Arc::new(Operator::new(Arc::clone(&shared), policies, wake)),
         access: Arc::new(Access::new(Arc::clone(&shared))),
         admins: Arc::new(Admins::new(shared, SESSION)),
+        opens_locally: true,
         secure_cookies: false,
         trusted_proxies: vec![PROXY],
         configuration: configuration(),

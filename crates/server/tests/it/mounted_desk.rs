@@ -13,7 +13,7 @@ use posthaste_core::decision::Conclusion;
 use posthaste_core::status::{DeadReason, Outcome};
 use posthaste_engine::EmailRequest;
 use posthaste_engine::intake::{Submitter, Taken};
-use posthaste_server::{Limits, ServerParts, desk, desk_until};
+use posthaste_server::{Limits, ServerParts, acting_pages, desk, desk_until};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -40,6 +40,13 @@ fn application_with(limits: Limits) -> Server {
 
 fn application() -> Server {
     application_with(Limits::default())
+}
+
+/// The application as it is published: this machine is not let in before others are.
+fn closed_application() -> Server {
+    let (mut parts, store, transport, folder) = parts(Limits::default());
+    parts.opens_locally = false;
+    Server::made(parts, with_the_desk, store, transport, folder)
 }
 
 /// An email that the application handed in, and that died.
@@ -192,6 +199,53 @@ async fn who_cannot_be_told_to_be_local_is_refused() {
     let request = local("GET", "/admin").body(Body::empty()).unwrap();
     let response = server.router.clone().oneshot(request).await.unwrap();
     assert_eq!(response.status(), 403);
+}
+
+/// A plain `proxy_pass` of nginx sends what a browser on this machine would, for anyone.
+#[tokio::test]
+async fn behind_a_proxy_that_hides_its_visitors_nothing_is_shown_before_there_is_an_admin() {
+    let server = closed_application();
+    let id = a_dead_letter(&server, "Your booking").await;
+    let through_the_proxy = Browser::of(&server);
+    for page in [
+        "/admin".to_owned(),
+        "/admin/dead-letters".to_owned(),
+        "/admin/email-queue".to_owned(),
+        "/admin/settings".to_owned(),
+        "/admin/live".to_owned(),
+        format!("/admin/emails/{id}"),
+    ] {
+        let answer = through_the_proxy.get(&page).await;
+        assert_eq!(answer.status, 303, "{page}");
+        let login = answer.header("location");
+        assert!(login.starts_with("/admin/login?next=%2Fadmin"), "{login}");
+        server.get(&page).await.is_problem(401);
+    }
+    for page in acting_pages() {
+        let page = page.replace("{id}", &id);
+        let answer = through_the_proxy.post(&page, &[]).await;
+        assert_eq!(answer.header("location"), "/admin/login", "{page}");
+    }
+    for route in ["/api/admin/outbox", "/api/admin/dashboard"] {
+        let answer = server.get(route).await;
+        let told = answer.is_problem(401).text();
+        assert!(told.contains("posthaste admin create NAME"), "{told}");
+    }
+    let retry = format!("/api/admin/outbox/{id}/retry");
+    server.act("POST", &retry).await.is_problem(401);
+
+    let login = through_the_proxy.get("/admin/login").await;
+
+    assert_eq!(login.status, 200, "{}", login.text());
+    for way in ["posthaste admin create NAME", "Outbox::create_admin"] {
+        assert!(login.text().contains(way), "{}", login.text());
+    }
+    assert!(!login.text().contains("Your booking"), "{}", login.text());
+    let olga = Browser::logged_in(&server, "olga", Role::Operator).await;
+    let page = olga.get("/admin/dead-letters").await;
+    assert!(page.text().contains("Your booking"), "{}", page.text());
+    let login = through_the_proxy.get("/admin/login").await.text();
+    assert!(!login.contains("Nobody can log in yet"), "{login}");
 }
 
 #[tokio::test]

@@ -303,10 +303,10 @@ impl<'a> Insert<'a> {
         let existing = existing(client, &replayed).await?;
         for (email, _) in replayed {
             let key = (email.message_key.clone(), email.owner.clone());
-            if let Some(earlier) = existing.get(&key) {
-                let accepted = earlier.answer(&email.payload_hash);
-                books.accepted.insert(email.id, accepted);
-            }
+            // It may have been sent and removed just now.
+            let earlier = existing.get(&key).ok_or(Trouble::Vanished)?;
+            let accepted = earlier.answer(&email.payload_hash);
+            books.accepted.insert(email.id, accepted);
         }
         Ok(())
     }

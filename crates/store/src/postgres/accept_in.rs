@@ -1,10 +1,14 @@
 //! New emails in a transaction of the application's own.
 //!
 //! That one has its own search path. It is put aside for as long as our statements run, so that
-//! they are the same as everywhere else.
+//! they are the same as everywhere else. All of it is in a savepoint: if it fails, or whoever waits
+//! for it goes away, the transaction is as it was before.
 
+use std::time::Duration;
+
+use posthaste_core::Timestamp;
 use posthaste_core::email::NewEmail;
-use posthaste_core::port::{Accepted, StoreError, StoreResult};
+use posthaste_core::port::{Accepted, Opened, Started, StoreError, StoreResult};
 use posthaste_core::status::Status;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Transaction};
@@ -12,14 +16,19 @@ use uuid::Uuid;
 
 use super::PostgresStore;
 use super::accept::{EXISTING, Earlier, INSERT, Insert, NewEntry, not_inserted};
-use super::books::COUNT;
-use super::error::store_error;
-use crate::ledger::First;
+use super::books::{COUNT, UPDATE_STATES, state_values};
+use super::error::{Trouble, store_error};
+use super::pool::Values;
+use crate::ledger::{First, begun};
 
 const PATH: &str = "SELECT current_setting('search_path')";
-const OUR_PATH: &str = "SELECT set_config('search_path', quote_ident($1), true)";
+/// Tables that the application made for its session only come last: they are not ours.
+const OUR_PATH: &str = "SELECT set_config('search_path', quote_ident($1) || ', pg_temp', true)";
 const THEIR_PATH: &str = "SELECT set_config('search_path', $1, true)";
-const MINUTE: &str = "SELECT floor(extract(epoch FROM posthaste_now()) / 60)::int8";
+const NOW: &str = "SELECT posthaste_now()";
+
+/// Who makes the first attempt, and for how long it is held: nobody in particular if `None`.
+type Begins<'a> = Option<(&'a str, Duration)>;
 
 impl PostgresStore {
     /// Keeps a new email in a transaction of someone else's on the same database: it is there
@@ -27,72 +36,121 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// If the database is another one, or does not answer. The transaction should then be rolled
-    /// back.
+    /// If the database is another one, or does not answer.
     pub async fn accept_in(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &mut Transaction<'_>,
         email: &NewEmail,
     ) -> StoreResult<Accepted> {
-        let path: String = transaction
-            .query_one(PATH, &[])
-            .await
-            .map_err(store_error)?
-            .get(0);
-        transaction
-            .execute(OUR_PATH, &[&self.schema])
-            .await
-            .map_err(store_error)?;
-        let accepted = accept(transaction, email).await?;
-        transaction
-            .execute(THEIR_PATH, &[&path])
-            .await
-            .map_err(store_error)?;
+        let (accepted, _) = self.put(transaction, email, None).await?;
+        Ok(accepted)
+    }
+
+    /// The same, with its first attempt begun: whoever put it there makes it after the commit.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn accept_begun_in(
+        &self,
+        transaction: &mut Transaction<'_>,
+        email: &NewEmail,
+        worker: &str,
+        lease: Duration,
+    ) -> StoreResult<Opened> {
+        let put = self.put(transaction, email, Some((worker, lease)));
+        Ok(match put.await? {
+            (_, Some(started)) => Opened::Started(Box::new(started)),
+            (Accepted::Replayed(id, status), _) => Opened::Replayed(id, status),
+            (Accepted::KeyConflict(id), _) => Opened::KeyConflict(id),
+            (Accepted::Created, None) => return Err(not_inserted()),
+        })
+    }
+
+    async fn put(
+        &self,
+        transaction: &mut Transaction<'_>,
+        email: &NewEmail,
+        begins: Begins<'_>,
+    ) -> StoreResult<(Accepted, Option<Started>)> {
+        let savepoint = transaction.transaction().await.map_err(store_error)?;
+        let path = savepoint.query_one(PATH, &[]).await.map_err(store_error)?;
+        let path: &str = path.get(0);
+        set_path(&savepoint, OUR_PATH, &self.schema).await?;
+        let accepted = match accept(&savepoint, email, begins).await {
+            // An email of the same key came and went. A second look is enough: a third one would
+            // have had to come and go as well.
+            Err(Trouble::Vanished) => accept(&savepoint, email, begins).await?,
+            accepted => accepted?,
+        };
+        set_path(&savepoint, THEIR_PATH, path).await?;
+        savepoint.commit().await.map_err(store_error)?;
         Ok(accepted)
     }
 }
 
-async fn accept(transaction: &Transaction<'_>, email: &NewEmail) -> StoreResult<Accepted> {
+async fn set_path(transaction: &Transaction<'_>, sql: &str, path: &str) -> StoreResult<()> {
+    let set = transaction.execute(sql, &[&path]).await;
+    set.map(drop).map_err(store_error)
+}
+
+async fn accept(
+    transaction: &Transaction<'_>,
+    email: &NewEmail,
+    begins: Begins<'_>,
+) -> Result<(Accepted, Option<Started>), Trouble> {
     let (emails, states) = tokio::try_join!(
         transaction.prepare(INSERT[0]),
         transaction.prepare(INSERT[1]),
     )
     .map_err(not_ours)?;
-    let entry: NewEntry = (email.clone(), First::Finder);
+    let first = begins.map_or(First::Finder, |_| First::Caller);
+    let entry: NewEntry = (email.clone(), first);
     let entries = [&entry];
     let insert = Insert::new(&entries, Some((emails, states)))?;
-    let inserted = insert.run(transaction).await.map_err(store_error)?;
-    if inserted.is_empty() {
-        return existing(transaction, email).await;
+    if insert.run(transaction).await?.is_empty() {
+        return Ok((existing(transaction, email).await?, None));
     }
-    count(transaction).await.map_err(store_error)?;
-    Ok(Accepted::Created)
+    let now: Timestamp = transaction.query_one(NOW, &[]).await?.get(0);
+    let started = begins.and_then(|(worker, lease)| begun(email, worker, lease, now));
+    let status = started
+        .as_ref()
+        .map_or(Status::Pending, |one| one.state.status);
+    if let Some(started) = &started {
+        let values = state_values(&[(&email.id, &started.state)]);
+        let values: Vec<_> = values.iter().map(|value| &**value as _).collect();
+        transaction.execute(UPDATE_STATES, &values).await?;
+    }
+    count(transaction, now, status).await?;
+    Ok((Accepted::Created, started))
 }
 
-async fn existing(transaction: &Transaction<'_>, email: &NewEmail) -> StoreResult<Accepted> {
+async fn existing(transaction: &Transaction<'_>, email: &NewEmail) -> Result<Accepted, Trouble> {
     let (keys, owners) = ([&*email.message_key], [&*email.owner]);
-    let rows = transaction
-        .query(EXISTING, &[&keys.as_slice(), &owners.as_slice()])
-        .await
-        .map_err(store_error)?;
-    let earlier = rows.first().ok_or_else(not_inserted)?;
+    let values: Values<'_> = &[&keys.as_slice(), &owners.as_slice()];
+    let rows = transaction.query(EXISTING, values).await?;
+    let earlier = rows.first().ok_or(Trouble::Vanished)?;
     Ok(Earlier::of(earlier)?.answer(&email.payload_hash))
 }
 
 /// Counts the email, where no one else does: the row stays locked until the application commits,
 /// and nobody must wait for that.
-async fn count(transaction: &Transaction<'_>) -> Result<(), Error> {
-    let minute: i64 = transaction.query_one(MINUTE, &[]).await?.get(0);
+async fn count(
+    transaction: &Transaction<'_>,
+    now: Timestamp,
+    status: Status,
+) -> Result<(), Trouble> {
     let slot = LAST_WRITERS_SLOT + 1 + own_number();
-    let (from, to) = ([""], [Status::Pending.as_str()]);
-    let values: super::pool::Values<'_> = &[
-        &minute,
+    let (from, to, one) = ([""], [status.as_str()], [1_i64]);
+    let values: Values<'_> = &[
+        &now.as_second().div_euclid(60),
         &slot,
         &from.as_slice(),
         &to.as_slice(),
-        &[1_i64].as_slice(),
+        &one.as_slice(),
     ];
-    transaction.execute(COUNT, values).await.map(drop)
+    transaction.execute(COUNT, values).await?;
+    Ok(())
 }
 
 /// The last one that writers of ours use.
@@ -103,13 +161,11 @@ fn own_number() -> i32 {
     i32::try_from(random).unwrap_or(0)
 }
 
-fn not_ours(error: Error) -> StoreError {
+fn not_ours(error: Error) -> Trouble {
     if error.code() == Some(&SqlState::UNDEFINED_TABLE) {
-        return StoreError::Failed(
-            "the transaction is on a database without an outbox: begin it on the database that \
-             the outbox was opened with"
-                .into(),
-        );
+        let message = "the transaction is on a database without an outbox: begin it on the \
+                       database that the outbox was opened with";
+        return StoreError::Failed(message.into()).into();
     }
-    store_error(error)
+    error.into()
 }

@@ -15,7 +15,9 @@ use posthaste_core::port::{Accepted, StoreResult};
 use posthaste_core::status::{DeadReason, Status};
 use tokio_postgres::Row;
 
-pub(super) use self::write_back::{COUNT, ERASE, INSERT_AUDIT, Pipeline, Value, int, values};
+pub(super) use self::write_back::{
+    COUNT, ERASE, INSERT_AUDIT, Pipeline, UPDATE_STATES, Value, int, state_values, values,
+};
 use super::state_row::{get, named, optional_name, state_of};
 use crate::ledger::{Facts, Ledger};
 

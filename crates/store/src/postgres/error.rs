@@ -64,12 +64,15 @@ pub(super) enum Trouble {
     Database(Error),
     /// An answer could not be understood, or none came.
     Store(StoreError),
+    /// What stood in the way was gone when it was looked at.
+    Vanished,
 }
 
 impl Trouble {
     pub(super) fn meaning(&self) -> Meaning {
         match self {
             Self::Database(error) => meaning(error),
+            Self::Vanished => Meaning::Conflict,
             Self::Store(StoreError::Unavailable(_)) => Meaning::Away,
             Self::Store(StoreError::CannotWrite(_)) => Meaning::CannotWrite,
             Self::Store(StoreError::Failed(_)) => Meaning::Refused,
@@ -94,6 +97,9 @@ impl From<Trouble> for StoreError {
         match trouble {
             Trouble::Database(error) => store_error(error),
             Trouble::Store(error) => error,
+            Trouble::Vanished => {
+                StoreError::Unavailable("another email of this key came and went; try again".into())
+            }
         }
     }
 }

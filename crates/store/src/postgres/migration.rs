@@ -1,6 +1,7 @@
 //! Brings a database to the present schema, one numbered file after the other.
 
 use posthaste_core::port::{StoreError, StoreResult};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, GenericClient};
 
 use super::error::store_error;
@@ -58,7 +59,7 @@ pub(super) async fn make_schema(client: &Client, schema: Option<&str>) -> StoreR
         return Ok(());
     };
     // Asked first: it may be there, and we may have no right to make one.
-    let sql = "SELECT to_regnamespace($1) IS NOT NULL";
+    let sql = "SELECT to_regnamespace(quote_ident($1)) IS NOT NULL";
     let row = client
         .query_one(sql, &[&schema])
         .await
@@ -66,8 +67,12 @@ pub(super) async fn make_schema(client: &Client, schema: Option<&str>) -> StoreR
     if row.get::<_, bool>(0) {
         return Ok(());
     }
-    let sql = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
-    client.batch_execute(&sql).await.map_err(store_error)
+    let sql = format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"");
+    match client.batch_execute(&sql).await {
+        // Another process made it at the same time.
+        Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(()),
+        made => made.map_err(store_error),
+    }
 }
 
 /// Refuses a database that is not up to date, and changes nothing.

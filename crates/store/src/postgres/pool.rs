@@ -166,8 +166,7 @@ fn session_options(config: &Config, options: &PostgresOptions) -> String {
         settings.push_str(own);
     }
     if let Some(schema) = &options.schema {
-        settings.push_str(" -c search_path=");
-        settings.push_str(schema);
+        settings.push_str(&format!(" -c search_path=\"{schema}\""));
     }
     settings
 }

@@ -1,7 +1,7 @@
 //! Numbers about emails, from the counters that are written with the rows.
 
 use posthaste_core::port::{Statistics, StoreResult};
-use tokio_postgres::Row;
+use tokio_postgres::{Error, Row};
 
 use super::PostgresStore;
 use super::error::corrupt;
@@ -29,11 +29,20 @@ pub(super) const WAITING: &str = "SELECT (SELECT min(oldest) FROM (
 
 impl PostgresStore {
     pub(super) async fn all_statistics(&self) -> StoreResult<Statistics> {
-        let mut found = numbers_of(&self.desk.query(COUNTERS, &[]).await?)?;
-        if let Some(row) = self.desk.query(WAITING, &[]).await?.first() {
-            found.oldest_waiting = get(row, 0)?;
-            found.due = u64::try_from(get::<i64>(row, 1)?).map_err(corrupt)?;
-        }
+        // One snapshot, so that nothing is missed between two looks.
+        let snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        let (counters, waiting) = self
+            .desk
+            .transaction(snapshot, async |client| {
+                let counters = client.prepare_cached(COUNTERS).await?;
+                let waiting = client.prepare_cached(WAITING).await?;
+                let counters = client.query(&counters, &[]).await?;
+                Ok::<_, Error>((counters, client.query_one(&waiting, &[]).await?))
+            })
+            .await?;
+        let mut found = numbers_of(&counters)?;
+        found.oldest_waiting = get(&waiting, 0)?;
+        found.due = u64::try_from(get::<i64>(&waiting, 1)?).map_err(corrupt)?;
         Ok(found)
     }
 }

@@ -12,7 +12,7 @@ use super::error::store_error;
 use super::state_row::{self, named};
 use super::writer::{Flush, record_move};
 use super::{SqliteStore, corrupt, micros, now_of};
-use crate::ledger::{First, begin_accepted, rounded_up};
+use crate::ledger::{First, begin_accepted, begun, rounded_up};
 
 impl SqliteStore {
     pub(super) async fn accept_all(
@@ -56,29 +56,47 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// If the file is another one, or cannot be written. The transaction should then be rolled
-    /// back.
+    /// If the file is another one, or cannot be written. The transaction is then as it was before.
     pub fn accept_in(
         &self,
-        transaction: &rusqlite::Transaction<'_>,
+        transaction: &mut rusqlite::Transaction<'_>,
         email: &NewEmail,
     ) -> StoreResult<Accepted> {
         let now = now_of(&*self.clock);
-        let accepted =
-            insert(transaction, email, First::Finder, now).map_err(|error| {
-                match error.to_string().contains("no such table") {
-                true => StoreError::Failed(
-                    "the transaction is on a database without an outbox: begin it on the file that \
-                     the outbox was opened with"
-                        .into(),
-                ),
-                false => store_error(error),
+        within(transaction, |savepoint| {
+            let accepted = insert(savepoint, email, First::Finder, now)?;
+            if accepted == Accepted::Created {
+                record_move(savepoint, now, None, Some(Status::Pending), 1)?;
             }
-            })?;
-        if accepted == Accepted::Created {
-            record_move(transaction, now, None, Some(Status::Pending), 1).map_err(store_error)?;
-        }
-        Ok(accepted)
+            Ok(accepted)
+        })
+    }
+
+    /// The same, with its first attempt begun: whoever put it there makes it after the commit.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn accept_begun_in(
+        &self,
+        transaction: &mut rusqlite::Transaction<'_>,
+        email: &NewEmail,
+        worker: &str,
+        lease: Duration,
+    ) -> StoreResult<Opened> {
+        let now = now_of(&*self.clock);
+        within(transaction, |savepoint| {
+            Ok(match insert(savepoint, email, First::Caller, now)? {
+                Accepted::Created => {
+                    let started = begun(email, worker, lease, now).ok_or_else(not_begun)?;
+                    state_row::update(savepoint, email.id, &started.state)?;
+                    record_move(savepoint, now, None, Some(Status::Sending), 1)?;
+                    Opened::Started(Box::new(started))
+                }
+                Accepted::Replayed(id, status) => Opened::Replayed(id, status),
+                Accepted::KeyConflict(id) => Opened::KeyConflict(id),
+            })
+        })
     }
 
     pub(super) async fn accepted_earlier(
@@ -115,12 +133,36 @@ fn open(
     Ok(match accept(flush, email, First::Caller)? {
         Accepted::Created => {
             let started = begin_accepted(flush, email, worker, lease)?;
-            let refused = || corrupt("an attempt that did not begin");
-            Opened::Started(Box::new(started.ok_or_else(refused)?))
+            Opened::Started(Box::new(started.ok_or_else(not_begun)?))
         }
         Accepted::Replayed(id, status) => Opened::Replayed(id, status),
         Accepted::KeyConflict(id) => Opened::KeyConflict(id),
     })
+}
+
+fn not_begun() -> rusqlite::Error {
+    corrupt("an attempt that did not begin")
+}
+
+/// Does work that is undone as a whole if it fails, in a transaction of someone else's.
+fn within<T>(
+    transaction: &mut rusqlite::Transaction<'_>,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> StoreResult<T> {
+    let ours =
+        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'posthaste_email'";
+    let has_ours = transaction.query_row(ours, [], |row| row.get::<_, i64>(0));
+    if has_ours.map_err(store_error)? == 0 {
+        return Err(StoreError::Failed(
+            "the transaction is on a database without an outbox: begin it on the file that the \
+             outbox was opened with"
+                .into(),
+        ));
+    }
+    let savepoint = transaction.savepoint().map_err(store_error)?;
+    let done = work(&savepoint).map_err(store_error)?;
+    savepoint.commit().map_err(store_error)?;
+    Ok(done)
 }
 
 /// Inserts an email and its state, unless the key was used before.

@@ -40,16 +40,42 @@ pub(super) fn migrate(connection: &mut Connection, now: i64) -> StoreResult<()> 
         None => begin(&transaction, now).map_err(store_error)?,
     };
     if seen > MIGRATIONS.len() {
-        return Err(StoreError::Failed(format!(
-            "the database has schema version {seen}, this program knows {}: start a newer posthaste",
-            MIGRATIONS.len()
-        )));
+        return Err(too_new(seen));
     }
     for (version, sql) in (1..).zip(MIGRATIONS).skip(seen) {
         transaction.execute_batch(sql).map_err(store_error)?;
         remember(&transaction, version, now).map_err(store_error)?;
     }
     transaction.commit().map_err(store_error)
+}
+
+/// Refuses a file that is not up to date, and changes nothing.
+pub(super) fn check(connection: &Connection) -> StoreResult<()> {
+    let present = MIGRATIONS.len();
+    let refusal = match version(connection).map_err(store_error)? {
+        Some(seen) if seen == present => return Ok(()),
+        Some(seen) if seen > present => return Err(too_new(seen)),
+        Some(seen) => format!(
+            "its schema is at version {seen} and not {present}; `posthaste migrate`, or starting its \
+             server or application in this version, brings it up to date"
+        ),
+        None if rename::seen(connection).map_err(store_error)? > 0 => {
+            "its tables have the plain names of an older posthaste; `posthaste migrate`, or starting \
+             its server, carries them over"
+                .to_owned()
+        }
+        None => "it has no outbox; `posthaste migrate`, or starting the server or application that \
+                 it belongs to, makes one"
+            .to_owned(),
+    };
+    Err(StoreError::Failed(refusal))
+}
+
+fn too_new(seen: usize) -> StoreError {
+    StoreError::Failed(format!(
+        "the database has schema version {seen}, this program knows {}: start a newer posthaste",
+        MIGRATIONS.len()
+    ))
 }
 
 /// Makes the table that remembers, and gives how many migrations the file had seen without it.

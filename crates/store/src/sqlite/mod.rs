@@ -2,7 +2,7 @@
 //!
 //! One writer thread with group commit, a pool of readers, WAL with `synchronous=FULL`. One
 //! server per file; the command line may open the file beside it, and the server notices. An
-//! application may have tables of its own in it.
+//! application may have tables of its own in it, and several of its processes may share it.
 
 mod accept;
 mod act;
@@ -39,7 +39,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use posthaste_core::Timestamp;
 use posthaste_core::port::{Clock, Store, StoreError, StoreResult, SystemClock};
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
 use self::error::store_error;
 use self::reader::Readers;
@@ -60,6 +60,9 @@ pub struct SqliteOptions {
     pub readers: usize,
     /// How long to wait for another process that writes.
     pub busy_timeout: Duration,
+    /// Whether the file is made and brought up to date. If not, one that is not is refused, and
+    /// opening writes nothing.
+    pub migrates: bool,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -72,6 +75,7 @@ impl SqliteOptions {
             path: path.into(),
             readers: 4,
             busy_timeout: Duration::from_secs(10),
+            migrates: true,
             clock: Arc::new(SystemClock::start()),
         }
     }
@@ -93,12 +97,16 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, creates it if it is not there, and brings its schema up to date.
+    /// Opens the file and, if so wished, creates it if it is not there and brings its schema up to
+    /// date.
     pub fn open(options: SqliteOptions) -> StoreResult<Self> {
         let mut connection = open_connection(&options, WRITER_CACHE_KIB).map_err(store_error)?;
-        prepare_file(&connection).map_err(store_error)?;
-        let now = micros(options.clock.now());
-        migration::migrate(&mut connection, now)?;
+        if options.migrates {
+            prepare_file(&connection).map_err(store_error)?;
+            migration::migrate(&mut connection, micros(options.clock.now()))?;
+        } else {
+            migration::check(&connection)?;
+        }
         let clock = Arc::clone(&options.clock);
         let writer = Writer::start(connection, Arc::clone(&clock))?;
         let readers = Readers::new(options.clone());
@@ -153,7 +161,9 @@ const READER_CACHE_KIB: i64 = 2 * 1024;
 
 /// A connection with the settings that all of ours share.
 fn open_connection(options: &SqliteOptions, cache_kib: i64) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(&options.path)?;
+    let mut flags = OpenFlags::default();
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, options.migrates);
+    let connection = Connection::open_with_flags(&options.path, flags)?;
     connection.busy_timeout(options.busy_timeout)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;

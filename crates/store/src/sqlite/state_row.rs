@@ -162,7 +162,10 @@ impl Ledger for Flush<'_> {
                 self.prepare_cached(sql)?
                     .execute((id.0, next.locked_until.map(micros)))?;
             }
-            _ => update(self, id, before.status, next)?,
+            _ => {
+                update(self, id, next)?;
+                self.count(Some(before.status), Some(next.status), 1);
+            }
         }
         if let Some(attempt) = &transition.attempt {
             insert_attempt(self, id, attempt)?;
@@ -213,8 +216,9 @@ impl Ledger for Flush<'_> {
     }
 }
 
-fn update(flush: &mut Flush<'_>, id: EmailId, from: Status, state: &State) -> rusqlite::Result<()> {
-    flush
+/// Writes a whole state.
+pub(super) fn update(connection: &Connection, id: EmailId, state: &State) -> rusqlite::Result<()> {
+    connection
         .prepare_cached(
             "UPDATE posthaste_email_log
              SET status = ?2, phase = ?3, attempt_number = ?4, attempt_count = ?5,
@@ -249,7 +253,6 @@ fn update(flush: &mut Flush<'_>, id: EmailId, from: Status, state: &State) -> ru
             state.sent_at.map(micros),
             state.finished_at.map(micros),
         ])?;
-    flush.count(Some(from), Some(state.status), 1);
     Ok(())
 }
 

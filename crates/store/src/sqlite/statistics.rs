@@ -11,7 +11,10 @@ impl SqliteStore {
     pub(super) async fn all_statistics(&self) -> StoreResult<Statistics> {
         let now = micros(posthaste_core::port::Store::now(self));
         self.desk
-            .run(move |connection| statistics(connection, now))
+            .run(move |connection| {
+                // One snapshot, so that nothing is missed between two looks.
+                statistics(&*connection.unchecked_transaction()?, now)
+            })
             .await
     }
 }

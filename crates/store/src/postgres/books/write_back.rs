@@ -14,7 +14,9 @@ use uuid::Uuid;
 use super::Books;
 use crate::postgres::listener::{Bell, NOTIFY};
 
-const UPDATE_STATES: &str = "UPDATE email_log l SET status = u.status, phase = u.phase,
+/// Writes whole states.
+pub(in crate::postgres) const UPDATE_STATES: &str =
+    "UPDATE email_log l SET status = u.status, phase = u.phase,
          attempt_number = u.attempt_number, attempt_count = u.attempt_count,
          budget_from = u.budget_from, max_attempts = u.max_attempts,
          next_attempt_at = u.next_attempt_at, locked_until = u.locked_until,
@@ -376,7 +378,8 @@ impl Books {
     }
 }
 
-fn state_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
+/// The values of `UPDATE_STATES`.
+pub(in crate::postgres) fn state_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
     fn column<T>(rows: &[(&EmailId, &State)], of: impl Fn(&State) -> T) -> Vec<T> {
         rows.iter().map(|(_, state)| of(state)).collect()
     }

@@ -32,8 +32,7 @@ const TABLES: [&str; 20] = [
     "template_version",
 ];
 
-/// Gives everything its present name and says how many migrations the file has seen: none if it is
-/// no file of ours.
+/// Gives everything its present name and says how many migrations the file has seen.
 pub(super) fn carry_over(connection: &Connection) -> rusqlite::Result<usize> {
     let seen = seen(connection)?;
     if seen == 0 {
@@ -53,8 +52,9 @@ pub(super) fn carry_over(connection: &Connection) -> rusqlite::Result<usize> {
     Ok(seen)
 }
 
-/// An application may have a table `email_log` and a version of its own, but not our leases.
-fn seen(connection: &Connection) -> rusqlite::Result<usize> {
+/// How many migrations the file has seen: none if it is no file of ours. An application may have a
+/// table `email_log` and a version of its own, but not our leases.
+pub(super) fn seen(connection: &Connection) -> rusqlite::Result<usize> {
     let sql = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('email_log')
                    WHERE name = 'lease_token')";
     if !connection.query_row(sql, [], |row| row.get(0))? {
