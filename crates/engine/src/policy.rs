@@ -123,6 +123,22 @@ pub fn timeline(policy: &RetryPolicy, start: Timestamp) -> Vec<PlannedAttempt> {
         .collect()
 }
 
+/// The attempts that a policy makes after a first one at `start` that it does not count: one that
+/// a caller waited for, or one of another service.
+#[must_use]
+pub fn timeline_after_first(policy: &RetryPolicy, start: Timestamp) -> Vec<PlannedAttempt> {
+    let with_the_first = RetryPolicy {
+        max_attempts: policy.max_attempts + 1,
+        ..policy.clone()
+    };
+    let counted = |attempt: PlannedAttempt| PlannedAttempt {
+        number: attempt.number - 1,
+        ..attempt
+    };
+    let all = timeline(&with_the_first, start).into_iter();
+    all.skip(1).map(counted).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -143,6 +159,16 @@ mod tests {
     fn jitter_adds_up_over_the_attempts() {
         let notification = RetryPolicy::notification();
         assert_eq!(seconds(&notification), [(0, 0), (60, 90), (360, 420)]);
+    }
+
+    #[test]
+    fn after_a_try_that_is_not_counted_all_attempts_are_left() {
+        let planned = timeline_after_first(&RetryPolicy::outbox(), Timestamp::UNIX_EPOCH);
+        let planned: Vec<_> = planned
+            .iter()
+            .map(|attempt| (attempt.number, attempt.earliest.as_second()))
+            .collect();
+        assert_eq!(planned, [(1, 30), (2, 90), (3, 210), (4, 450), (5, 930)]);
     }
 
     #[test]

@@ -102,6 +102,8 @@ pub use tokio_postgres;
 
 pub use self::builder::OutboxBuilder;
 pub use self::delivery::{Counts, DeadReason, Delivery, Entry, Resolution, Status};
+#[cfg(feature = "desk")]
+pub use self::desk::DeskOptions;
 pub use self::email::{Calendar, Email, Priority};
 pub use self::error::{Error, FieldError};
 pub use self::mailbox::Mailbox;

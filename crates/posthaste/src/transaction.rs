@@ -40,9 +40,11 @@ pub struct Deed<T> {
     email: Result<Box<NewEmail>, Error>,
     /// Who makes the first attempt, if it begins with the transaction.
     begins: Option<(String, Duration)>,
-    /// What is made of it.
-    then: Box<dyn FnOnce(&NewEmail, Opened) -> Result<T, Error> + Send>,
+    then: Then<T>,
 }
+
+/// What is made of an email that was put into a transaction.
+type Then<T> = Box<dyn FnOnce(&NewEmail, Opened) -> Result<T, Error> + Send>;
 
 impl Deed<EmailId> {
     /// Keeps an email for the worker.

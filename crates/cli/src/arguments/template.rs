@@ -100,5 +100,8 @@ pub(crate) enum PolicyCommand {
         /// When the email is accepted, as in 2026-11-15T18:30:00Z; now if left out
         #[arg(long)]
         start: Option<posthaste_core::Timestamp>,
+        /// For emails that are sent inline: the first try, at once, is not counted
+        #[arg(long)]
+        inline: bool,
     },
 }

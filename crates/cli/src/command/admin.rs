@@ -10,7 +10,10 @@ use crate::password::new_password;
 use crate::{output, wiring};
 
 pub(crate) async fn run(global: &Global, command: AdminCommand) -> anyhow::Result<Exit> {
-    let desk = wiring::open_or_create_desk(global).await?;
+    let desk = match &command {
+        AdminCommand::Create { .. } => wiring::open_or_create_desk(global).await?,
+        _ => wiring::open_desk(global).await?,
+    };
     let (admins, actor) = (&desk.admins, &desk.actor);
     match command {
         AdminCommand::Create {

@@ -8,7 +8,10 @@ use crate::exit::{Exit, UsageError};
 use crate::{output, wiring};
 
 pub(crate) async fn run(global: &Global, command: KeysCommand) -> anyhow::Result<Exit> {
-    let desk = wiring::open_or_create_desk(global).await?;
+    let desk = match &command {
+        KeysCommand::Create { .. } => wiring::open_or_create_desk(global).await?,
+        _ => wiring::open_desk(global).await?,
+    };
     match command {
         KeysCommand::Create {
             name,

@@ -7,7 +7,7 @@ use posthaste_core::port::{Clock as _, SystemClock};
 use posthaste_core::retry_policy::{Backoff, RetryPolicy};
 use posthaste_core::{Timestamp, retry_policy};
 use posthaste_engine::Policies;
-use posthaste_engine::policy::{PlannedAttempt, timeline};
+use posthaste_engine::policy::{PlannedAttempt, timeline, timeline_after_first};
 use serde_json::json;
 
 use crate::arguments::{Global, PolicyCommand};
@@ -22,6 +22,7 @@ pub(crate) fn run(global: &Global, command: PolicyCommand) -> anyhow::Result<Exi
         schedule,
         jitter,
         start,
+        inline,
     } = command;
     let policies = wiring::load_config(global, None)?.settings.policies()?;
     let Some(policy) = policies.get(&name) else {
@@ -36,7 +37,11 @@ pub(crate) fn run(global: &Global, command: PolicyCommand) -> anyhow::Result<Exi
     let valid: Result<(), retry_policy::InvalidPolicy> = policy.validate();
     valid.map_err(|error| UsageError(error.to_string()))?;
     let now = start.unwrap_or_else(|| SystemClock::start().now());
-    let planned = planned(&name, &policy, now);
+    // A message was tried before it came to us.
+    let planned = match inline || name == MESSAGE_POLICY {
+        true => timeline_after_first(&policy, now),
+        false => timeline(&policy, now),
+    };
     if global.json {
         for attempt in planned {
             output::json(&json!({
@@ -65,24 +70,6 @@ pub(super) fn in_words(policies: &Policies, choice: &PolicyChoice) -> String {
             output::span(since(start, last))
         ),
     }
-}
-
-/// The attempts for an email. A message was tried before it came to us, so that even the first retry
-/// comes after a delay.
-fn planned(name: &str, policy: &RetryPolicy, start: Timestamp) -> Vec<PlannedAttempt> {
-    if name != MESSAGE_POLICY {
-        return timeline(policy, start);
-    }
-    let with_the_first = RetryPolicy {
-        max_attempts: policy.max_attempts + 1,
-        ..policy.clone()
-    };
-    let retry = |attempt: PlannedAttempt| PlannedAttempt {
-        number: attempt.number - 1,
-        ..attempt
-    };
-    let all = timeline(&with_the_first, start).into_iter();
-    all.skip(1).map(retry).collect()
 }
 
 fn show(

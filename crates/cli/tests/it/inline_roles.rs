@@ -7,8 +7,8 @@ use crate::backend::Backend;
 use crate::inline::{id_in, inline};
 use crate::recording_server::RecordingServer;
 use crate::support::{
-    a_sink, copies, email_to, id_of_accepted, keyed_email_to, outcomes, post, submit_fatal, until,
-    verify,
+    a_sink, copies, email_to, id_of_accepted, keyed_email_to, outcomes, post, submit_fatal, text,
+    until, verify,
 };
 
 #[tokio::test]
@@ -62,6 +62,47 @@ async fn an_api_process_sends_itself(backend: &Backend) {
     assert_eq!(copies(&sink, &id, "carl@example.org"), 1);
     verify(&api).await;
     drop(others);
+}
+
+/// One that was started without `SMTP_URL` does not send otherwise, so nobody missed it there.
+#[tokio::test]
+async fn an_api_process_without_a_mail_server_leaves_it_to_those_who_have_one() {
+    let backend = Backend::postgres().await;
+    let sink = a_sink().await;
+    let api = backend.posthaste().role("api").start().await;
+    let answer = post(&api, "/v1/emails", &inline(email_to("ann@example.org"))).await;
+    assert_eq!(
+        (answer.status, &answer.body["status"]),
+        (202, &json!("pending"))
+    );
+    let id = id_in(&answer);
+
+    let others = backend.sending_to(&sink).role("sender,scheduler");
+    let others = others.start().await;
+
+    let sent = until(&api, id, "sent").await;
+    assert_eq!(outcomes(&sent), ["sent"]);
+    assert_eq!(sent["attempts"][0]["transport"], "smtp", "{sent}");
+    assert_eq!(copies(&sink, id, "ann@example.org"), 1);
+    let inbox = text(&api, "/admin/inbox").await;
+    assert!(!inbox.contains("ann@example.org"), "{inbox}");
+    verify(&api).await;
+    drop(others);
+}
+
+#[tokio::test]
+async fn an_api_process_that_captures_on_purpose_does_so_while_callers_wait() {
+    let backend = Backend::postgres().await;
+    let capture = backend.posthaste().env("SMTP_URL", "capture");
+    let api = capture.role("api").start().await;
+    let answer = post(&api, "/v1/emails", &inline(email_to("ann@example.org"))).await;
+    assert_eq!(
+        (answer.status, &answer.body["status"]),
+        (200, &json!("sent"))
+    );
+    let inbox = text(&api, "/admin/inbox").await;
+    assert!(inbox.contains("ann@example.org"), "{inbox}");
+    verify(&api).await;
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ mod doctor;
 mod email_traces;
 mod first_steps;
 mod fleet;
+mod foreign_file;
 mod foreign_ticket;
 mod frozen_sender;
 mod gate;

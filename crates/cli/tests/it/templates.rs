@@ -216,6 +216,19 @@ ATTEMPT  AFTER               AT (UTC)
 3        6 min – 7 min       2026-11-16 10:06:00 – 10:07:00
 ";
     assert!(shown.starts_with(expected), "{shown}");
+    let inline = ["policy", "preview", "outbox", "--inline"];
+    let shown = told(&server, &[&inline[..], &start[..]].concat()).await;
+    let expected = "\
+outbox: 5 attempts
+
+ATTEMPT  AFTER        AT (UTC)
+1        30 s         2026-11-16 10:00:30
+2        1 min 30 s   2026-11-16 10:01:30
+3        3 min 30 s   2026-11-16 10:03:30
+4        7 min 30 s   2026-11-16 10:07:30
+5        15 min 30 s  2026-11-16 10:15:30
+";
+    assert!(shown.starts_with(expected), "{shown}");
     let own = [
         "policy",
         "preview",

@@ -67,8 +67,15 @@ impl Calendar {
 
 /// Writes an object without the lines that say when it was made: the same invitation made again is
 /// the same content.
-pub(super) fn without_stamp<S: Serializer>(content: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    let is_stamp = |line: &&str| line.trim_start().to_ascii_uppercase().starts_with("DTSTAMP");
+pub(super) fn without_stamp<S: Serializer>(
+    content: &str,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let is_stamp = |line: &&str| {
+        line.trim_start()
+            .to_ascii_uppercase()
+            .starts_with("DTSTAMP")
+    };
     let lines: Vec<&str> = content.lines().filter(|line| !is_stamp(line)).collect();
     serializer.serialize_str(&lines.join("\n"))
 }

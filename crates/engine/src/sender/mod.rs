@@ -323,10 +323,7 @@ impl Sender {
 
     /// A retry that was taken from the store counts as if a scheduler had handed it out.
     fn note_retry(&self, started: &Started) {
-        if let (true, Some(due)) = (
-            started.state.has_failed(),
-            started.state.next_attempt_at,
-        ) {
+        if let (true, Some(due)) = (started.state.has_failed(), started.state.next_attempt_at) {
             let late = started.now.duration_since(due).as_secs_f64();
             self.metrics.retries_requeued.inc();
             self.metrics.retry_lateness.observe(late.max(0.0));

@@ -56,6 +56,12 @@ impl From<&str> for Attendee {
     }
 }
 
+impl From<crate::Mailbox> for Attendee {
+    fn from(mailbox: crate::Mailbox) -> Self {
+        Self::new(mailbox)
+    }
+}
+
 impl From<String> for Attendee {
     fn from(mailbox: String) -> Self {
         Self::new(mailbox)

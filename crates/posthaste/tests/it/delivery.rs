@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste::{DeadReason, Delivery, Error, Resolution, RetryPolicy, Status};
+use posthaste::{DeadReason, Delivery, Error, Outbox, Resolution, RetryPolicy, Status};
 use posthaste_sink::Mode;
 
 use crate::world::{NOBODY, Own, an_email, sink};
@@ -350,4 +350,30 @@ async fn a_schema_may_have_the_name_of_a_keyword_but_no_other_odd_one() {
         .await;
     let error = wrong.unwrap_err().to_string();
     assert!(error.contains("plain name"), "{error}");
+}
+
+#[tokio::test]
+async fn several_workers_on_one_outbox_send_each_email_once() {
+    let sink = sink().await;
+    for own in Own::both().await {
+        let before = sink.accepted();
+        let mut outboxes = Vec::new();
+        for _ in 0..3 {
+            outboxes.push(own.outbox(&sink.url()).await);
+        }
+        let workers: Vec<_> = outboxes.iter().map(Outbox::start).collect();
+        for number in 0..60 {
+            let outbox = &outboxes[number % outboxes.len()];
+            outbox.enqueue(an_email("ada")).await.unwrap();
+        }
+        for worker in &workers {
+            worker.drain().await.unwrap();
+        }
+        assert_eq!(sink.accepted(), before + 60);
+        assert_eq!(sink.duplicates(), []);
+        for worker in workers {
+            worker.stop().await;
+        }
+        own.verify().await;
+    }
 }

@@ -218,5 +218,5 @@ pub(super) const UNTICKETED: [&str; 4] = [
     "l.status = 'retry_queued' AND l.next_attempt_at < $2 AND l.locked_until IS NULL
          AND (l.last_queued_at < $2 OR l.last_queued_at IS NULL)",
     // Due long ago, and no scheduler came.
-    "l.status = 'failed' AND l.next_attempt_at < $2 AND l.next_attempt_at <= posthaste_now()",
+    "l.status = 'failed' AND l.next_attempt_at <= $2 AND l.next_attempt_at <= posthaste_now()",
 ];

@@ -37,10 +37,7 @@ pub(super) async fn migrate(client: &mut Client) -> StoreResult<()> {
         .map_err(store_error)?;
     let seen = version(&transaction).await?.unwrap_or(0);
     if seen > MIGRATIONS.len() {
-        return Err(StoreError::Failed(format!(
-            "the database has schema version {seen}, this program knows {}: start a newer posthaste",
-            MIGRATIONS.len()
-        )));
+        return Err(too_new(seen));
     }
     for (version, sql) in (1_i32..).zip(MIGRATIONS).skip(seen) {
         transaction.batch_execute(sql).await.map_err(store_error)?;
@@ -75,10 +72,18 @@ pub(super) async fn make_schema(client: &Client, schema: Option<&str>) -> StoreR
     }
 }
 
+fn too_new(seen: usize) -> StoreError {
+    StoreError::Failed(format!(
+        "the database has schema version {seen}, this program knows {}: start a newer posthaste",
+        MIGRATIONS.len()
+    ))
+}
+
 /// Refuses a database that is not up to date, and changes nothing.
 pub(super) async fn check(client: &Client) -> StoreResult<()> {
     match version(client).await? {
         Some(seen) if seen == MIGRATIONS.len() => Ok(()),
+        Some(seen) if seen > MIGRATIONS.len() => Err(too_new(seen)),
         seen => Err(StoreError::Failed(format!(
             "its schema is {}; `posthaste migrate`, or starting the server, brings it up to date",
             match seen {

@@ -215,7 +215,7 @@ pub(super) const UNTICKETED: [&str; 4] = [
      ORDER BY next_attempt_at LIMIT ?2",
     // Due long ago, and no scheduler came.
     "SELECT id FROM posthaste_email_log
-     WHERE status = 'failed' AND next_attempt_at < ?1
+     WHERE status = 'failed' AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
 ];
 
