@@ -99,11 +99,13 @@ async fn accept(
     email: &NewEmail,
     begins: Begins<'_>,
 ) -> Result<(Accepted, Option<Started>), Trouble> {
-    let (emails, states) = tokio::try_join!(
+    let (emails, states) = tokio::join!(
+        biased;
         transaction.prepare(INSERT[0]),
         transaction.prepare(INSERT[1]),
-    )
-    .map_err(not_ours)?;
+    );
+    // What the first says is the cause; the second only says that the transaction is lost.
+    let (emails, states) = (emails.map_err(not_ours)?, states?);
     let first = begins.map_or(First::Finder, |_| First::Caller);
     let entry: NewEntry = (email.clone(), first);
     let entries = [&entry];
