@@ -35,10 +35,13 @@ impl Database {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(path) => {
                 let path = path.to_str().unwrap_or("a file");
-                let in_memory = path.is_empty() || path.starts_with(":memory:");
-                let message = "is no file; an outbox in memory would lose mail, and every \
-                               connection would have its own";
-                in_memory.then(|| message.to_owned())
+                let is_one = path.is_empty()
+                    || [":memory:", "file:", "sqlite:"]
+                        .iter()
+                        .any(|start| path.starts_with(start));
+                let message = "is no file; give a plain path such as app.db (an outbox in memory \
+                               would lose mail)";
+                is_one.then(|| message.to_owned())
             }
             #[cfg(feature = "postgres")]
             Self::Postgres { .. } => None,

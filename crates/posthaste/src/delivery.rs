@@ -24,6 +24,8 @@ pub enum Delivery {
         /// When. `None`: the server has it all and has not answered yet; that is waited for
         /// without you.
         next_attempt: Option<Timestamp>,
+        /// What went wrong, if something did.
+        error: Option<String>,
     },
     /// It was refused for good. It waits for you to retry or dismiss it.
     #[non_exhaustive]
@@ -98,7 +100,11 @@ impl Delivery {
                 reason: dead_reason.unwrap_or(DeadReason::Cancelled),
                 error,
             },
-            _ => Self::Queued { id, next_attempt },
+            _ => Self::Queued {
+                id,
+                next_attempt,
+                error,
+            },
         }
     }
 }

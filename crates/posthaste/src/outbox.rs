@@ -135,7 +135,8 @@ impl Outbox {
     /// for each connection), it is left to the worker right away.
     ///
     /// Before anything is sent, the email is in the database with its first attempt already begun.
-    /// So a process that dies in the middle loses nothing and sends nothing twice. That attempt
+    /// So a process that dies in the middle loses nothing, and sends nothing twice in silence: what
+    /// the server may have taken already is on record as such. That attempt
     /// is given up after the [`inline_timeout`](OutboxBuilder::inline_timeout), unless the server has
     /// it all and only its answer is missing, and is not counted.
     ///
@@ -199,8 +200,8 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// If the email is not valid, or the database cannot keep it. The transaction should then be
-    /// rolled back.
+    /// If the email is not valid, or the database cannot keep it. The transaction is then as it was
+    /// before.
     pub fn enqueue_in<'a, T: Transaction>(
         &self,
         transaction: &'a mut T,

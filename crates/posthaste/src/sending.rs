@@ -46,7 +46,8 @@ impl Sending {
         self.id
     }
 
-    /// Sends it and says what became of it, as [`Outbox::send_or_enqueue`] does.
+    /// Sends it and says what became of it, as [`Outbox::send_or_enqueue`] does. Commit first: before
+    /// that nothing can be sent, and what is committed later waits for the lease to be over.
     ///
     /// # Errors
     ///

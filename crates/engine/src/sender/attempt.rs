@@ -225,6 +225,9 @@ impl Sender {
         match &recorded {
             Some(Ok(state)) => match state.status {
                 Status::Sent => {
+                    if state.possible_duplicate {
+                        tracing::warn!(email_id = %lease.id, "sent again: an earlier attempt may have arrived, too");
+                    }
                     let took = self.store.now().duration_since(started.created_at);
                     self.metrics
                         .time_to_delivery

@@ -32,11 +32,13 @@ async fn a_server_that_is_down_is_no_error_and_the_email_waits_thirty_seconds() 
         let Delivery::Queued {
             id,
             next_attempt: Some(next),
+            error: Some(error),
             ..
         } = delivery
         else {
             panic!("not queued: {delivery:?}");
         };
+        assert!(error.contains("refused"), "{error}");
         let delay = Duration::from_secs(30);
         assert!(before + delay <= next && next <= after + delay, "{next}");
         let entry = outbox.find(id).await.unwrap().unwrap();
@@ -244,6 +246,10 @@ async fn an_option_that_cannot_work_is_refused_by_name() {
     assert_eq!(option(missing.err().unwrap()), "smtp");
     let wrong = own.builder().smtp("mail.example.org").open().await;
     assert_eq!(option(wrong.err().unwrap()), "smtp");
+    for path in [":memory:", "file:app.db?mode=memory", "sqlite:app.db", ""] {
+        let opened = Outbox::sqlite(path).smtp(NOBODY).open().await;
+        assert_eq!(option(opened.err().unwrap()), "sqlite", "{path}");
+    }
     let none = own.builder().smtp(NOBODY).connections(0).open().await;
     assert_eq!(option(none.err().unwrap()), "connections");
     let policy = RetryPolicy::default().attempts(0);
