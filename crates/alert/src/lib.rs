@@ -1,4 +1,4 @@
-//! Tells a team that emails died: Slack, PagerDuty, signed webhooks.
+//! Tells a team that emails died or a way out stopped: Slack, PagerDuty, signed webhooks.
 //!
 //! Each channel turns an alert into one request. When to tell, and when to try again, is decided
 //! elsewhere. Addresses of recipients never leave in an alert: errors are told without what varies

@@ -8,7 +8,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
 use crate::client::{InvalidChannel, Poster, usual_advice};
-use crate::text::{error_of, link, shortened, told_groups};
+use crate::text::{Urgency, error_of, link, shortened, told_groups, urgency};
 
 /// Where PagerDuty takes events. Accounts in Europe have `events.eu.pagerduty.com`.
 pub const PAGERDUTY_URL: &str = "https://events.pagerduty.com/v2/enqueue";
@@ -46,8 +46,12 @@ impl PagerDuty {
         let groups: Vec<Value> = groups
             .iter()
             .map(|group| {
+                let counted = match group.reason.is_death() {
+                    true => "emails",
+                    false => "times",
+                };
                 json!({
-                    "emails": group.count,
+                    counted: group.count,
                     "reason": group.reason.as_str(),
                     "error": error_of(group),
                     "first": group.first_at,
@@ -66,12 +70,14 @@ impl PagerDuty {
             details["other_groups"] = json!({"groups": number, "emails": emails});
         }
         let summary = format!("{}: {}", alert.service, alert.headline());
-        let (kind, severity) = if alert.is_test {
-            ("test", "info")
-        } else {
-            ("dead-letters", "error")
+        // What recovered is told to the incident of the outage, and rings for nobody.
+        let (kind, severity) = match urgency(alert) {
+            Urgency::Test => ("test", "info"),
+            Urgency::Stopped => ("transport", "critical"),
+            Urgency::Dead => ("dead-letters", "error"),
+            Urgency::Recovered => ("transport", "info"),
         };
-        // The same for all alerts of a service: an outage is one incident, and grows.
+        // The same for all alerts of a kind of a service: an outage is one incident, and grows.
         let dedup_key = format!("posthaste-{kind}-{}", alert.service);
         let mut event = json!({
             "routing_key": self.routing_key,
@@ -89,9 +95,9 @@ impl PagerDuty {
                 "custom_details": details,
             },
         });
-        if let Some(url) = link(alert) {
+        if let Some((url, place)) = link(alert) {
             event["client_url"] = json!(url);
-            event["links"] = json!([{"href": url, "text": "Dead letters"}]);
+            event["links"] = json!([{"href": url, "text": place}]);
         }
         event
     }

@@ -78,7 +78,10 @@ fn message(alert: &Alert) -> Value {
         "In the dead letter queue now: {}",
         alert.dead_letters
     )];
-    now.extend(link(alert).map(|url| format!("<{}|Open dead letters>", escaped(&url))));
+    now.extend(link(alert).map(|(url, place)| {
+        let place = place.to_lowercase();
+        format!("<{}|Open {place}>", escaped(&url))
+    }));
     blocks.push(json!({
         "type": "context",
         "elements": [{"type": "mrkdwn", "text": now.join(" · ")}],
@@ -91,9 +94,14 @@ fn section(text: &str) -> Value {
 }
 
 fn lines_of(group: &AlertGroup) -> String {
-    let emails = if group.count == 1 { "email" } else { "emails" };
+    let counted = match (group.reason.is_death(), group.count) {
+        (true, 1) => "email",
+        (true, _) => "emails",
+        (false, 1) => "time",
+        (false, _) => "times",
+    };
     format!(
-        "*{} {emails}* · {}\n>{}\nfirst {} · last {}",
+        "*{} {counted}* · {}\n>{}\nfirst {} · last {}",
         group.count,
         group.reason.as_str(),
         escaped(&error_of(group)),

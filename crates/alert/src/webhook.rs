@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::client::{InvalidChannel, Poster, usual_advice};
-use crate::text::{error_of, link, told_groups};
+use crate::text::{Urgency, error_of, link, told_groups, urgency};
 
 /// A receiver of signed webhooks.
 pub struct Webhook {
@@ -90,6 +90,17 @@ fn advice(status: StatusCode) -> &'static str {
     }
 }
 
+/// What it is about. A receiver that only knows of dead emails is told of all of them as ever.
+fn kind_of(alert: &Alert) -> &'static str {
+    match urgency(alert) {
+        Urgency::Test => "alert.test",
+        _ if alert.count() > 0 => "email.dead_lettered",
+        Urgency::Stopped => "transport.stopped",
+        Urgency::Recovered => "transport.recovered",
+        Urgency::Dead => "email.dead_lettered",
+    }
+}
+
 fn message(alert: &Alert) -> Value {
     let (groups, others) = told_groups(alert);
     let groups: Vec<Value> = groups
@@ -108,7 +119,7 @@ fn message(alert: &Alert) -> Value {
         .collect();
     let (other_groups, other_emails) = others.unwrap_or_default();
     json!({
-        "type": if alert.is_test { "alert.test" } else { "email.dead_lettered" },
+        "type": kind_of(alert),
         "timestamp": alert.at,
         "data": {
             "service": alert.service,
@@ -117,7 +128,7 @@ fn message(alert: &Alert) -> Value {
             "dead_letters": alert.dead_letters,
             "groups": groups,
             "other_groups": {"groups": other_groups, "count": other_emails},
-            "url": link(alert),
+            "url": link(alert).map(|(url, _)| url),
         },
     })
 }

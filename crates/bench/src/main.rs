@@ -9,11 +9,13 @@ mod deliver;
 mod lateness;
 mod messages;
 mod messages_chaos;
+mod outage;
 mod pages;
 mod processor;
 mod retry_message;
 mod rig;
 mod server;
+mod slow_domain;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -57,6 +59,12 @@ enum Command {
     /// Failed messages of other services while processes and servers crash all the time: nothing
     /// may be lost, nothing may be put back twice in silence
     MessagesChaos(Box<messages_chaos::Options>),
+    /// An outage of the only mail server under waiting emails, with breakers and without: what it
+    /// spends, what it kills, and how delivery takes up again
+    Outage(Box<outage::Options>),
+    /// One slow destination domain among many fast ones: how long emails to the fast ones take,
+    /// with it and without it in turns
+    SlowDomain(Box<slow_domain::Options>),
     /// How long every page takes to answer beside millions of emails in PostgreSQL
     Pages(pages::Options),
 }
@@ -81,6 +89,18 @@ async fn main() -> anyhow::Result<ExitCode> {
         }
         Command::MessagesChaos(options) => {
             let report = messages_chaos::run(&binary, &options).await?;
+            let text = if json { report.json() } else { report.table() };
+            writeln!(std::io::stdout(), "{text}")?;
+            return Ok(report.exit_code());
+        }
+        Command::Outage(options) => {
+            let report = outage::run(&binary, &options).await?;
+            let text = if json { report.json() } else { report.table() };
+            writeln!(std::io::stdout(), "{text}")?;
+            return Ok(report.exit_code());
+        }
+        Command::SlowDomain(options) => {
+            let report = slow_domain::run(&binary, &options).await?;
             let text = if json { report.json() } else { report.table() };
             writeln!(std::io::stdout(), "{text}")?;
             return Ok(report.exit_code());

@@ -1,6 +1,8 @@
 //! The command line.
 
+mod send;
 mod template;
+mod way;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +15,9 @@ use posthaste_core::message::{MessageId, MessageStatus};
 use posthaste_core::operation::OperationId;
 use posthaste_core::status::Status;
 
+pub(crate) use self::send::SendArguments;
 pub(crate) use self::template::{PolicyCommand, PushArguments, TemplatesCommand};
+pub(crate) use self::way::{SuppressionsCommand, TransportsCommand};
 
 /// Takes emails, keeps them safe, and delivers each once.
 ///
@@ -53,7 +57,7 @@ pub(crate) enum Command {
     /// Find out what is wrong: configuration, database, mail server
     Doctor(DoctorArguments),
     /// Hand in an email
-    Send(SendArguments),
+    Send(Box<SendArguments>),
     /// See and treat emails
     #[command(subcommand)]
     Emails(EmailsCommand),
@@ -72,6 +76,12 @@ pub(crate) enum Command {
     /// See when retry policies try
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// See how the ways out do, pause and resume them
+    #[command(subcommand)]
+    Transports(TransportsCommand),
+    /// See, add and remove addresses that get nothing any more
+    #[command(subcommand)]
+    Suppressions(SuppressionsCommand),
     /// Who did what
     Audit(AuditArguments),
     /// Make, list and remove people who may use the dashboard
@@ -144,55 +154,6 @@ pub(crate) struct DoctorArguments {
     pub(crate) alert: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct SendArguments {
-    /// The sender; may be left out if the template has one
-    #[arg(long, default_value = "")]
-    pub(crate) from: String,
-    /// A recipient; may be given several times
-    #[arg(long, required = true)]
-    pub(crate) to: Vec<String>,
-    /// A recipient of a copy
-    #[arg(long)]
-    pub(crate) cc: Vec<String>,
-    /// A recipient of a copy whom the others do not see
-    #[arg(long)]
-    pub(crate) bcc: Vec<String>,
-    /// The subject
-    #[arg(long, default_value = "")]
-    pub(crate) subject: String,
-    /// The text body; `-` reads it from standard input
-    #[arg(long)]
-    pub(crate) text: Option<String>,
-    /// The HTML body
-    #[arg(long)]
-    pub(crate) html: Option<String>,
-    /// A template to make it from
-    #[arg(long)]
-    pub(crate) template: Option<String>,
-    /// A variable of the template, as in name=Ann or order={"number":7}
-    #[arg(long = "var", value_name = "NAME=VALUE")]
-    pub(crate) variables: Vec<String>,
-    /// A file to attach
-    #[arg(long, value_name = "FILE")]
-    pub(crate) attach: Vec<PathBuf>,
-    /// The idempotency key: the same key again sends nothing new
-    #[arg(long)]
-    pub(crate) key: Option<String>,
-    /// Not before this time, as in 2026-11-15T18:30:00Z
-    #[arg(long)]
-    pub(crate) send_at: Option<String>,
-    /// Which retry policy
-    #[arg(long)]
-    pub(crate) policy: Option<String>,
-    /// high, normal or low
-    #[arg(long)]
-    pub(crate) priority: Option<String>,
-    /// Whose email it is
-    #[arg(long, default_value = posthaste_engine::access::DEFAULT_OWNER)]
-    pub(crate) owner: String,
-}
-
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ListArguments {
     /// Only to this address
@@ -216,7 +177,7 @@ pub(crate) struct ListArguments {
 }
 
 /// A limit of none would show nothing.
-fn at_least_one(text: &str) -> Result<usize, String> {
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("must be at least 1".to_owned()),
         parsed => parsed.map_err(|error| error.to_string()),
@@ -244,6 +205,9 @@ pub(crate) enum EmailsCommand {
     Retry {
         #[arg(required = true)]
         ids: Vec<EmailId>,
+        /// Also those for which it is too late
+        #[arg(long)]
+        even_if_expired: bool,
     },
     /// Settle the fate of an uncertain email
     Resolve {

@@ -53,7 +53,7 @@ impl Serving {
             .await?;
         let listener = listen(settings, guarded || !roles.api).await?;
         let address = listener.local_addr()?;
-        if settings.smtp.url.is_empty() && roles.sender {
+        if !settings.has_way_out() && roles.sender {
             refuse_to_swallow(&parts.store).await?;
         }
         if roles != Roles::ALL && matches!(database, Database::Sqlite(_)) {
@@ -64,7 +64,8 @@ impl Serving {
         }
         let tracer = Arc::clone(&parts.tracer);
         let engine = Engine::start(parts, wiring::engine_config(settings, roles)?);
-        tracing::info!(service = settings.service.name, %address, transport = engine.transport.name(), "serving");
+        let transports = settings.transport_names().join(",");
+        tracing::info!(service = settings.service.name, %address, transports, "serving");
         let shutdown = CancellationToken::new();
         let server = tokio::spawn(posthaste_server::serve(
             listener,
@@ -79,7 +80,8 @@ impl Serving {
                 configuration: loaded.shown(),
                 metrics: Arc::clone(&engine.metrics),
                 registry: Arc::new(registry),
-                transport: Arc::clone(&engine.transport),
+                ways: Arc::clone(&engine.ways),
+                feedback: Arc::clone(&engine.feedback),
                 broker: engine.broker.clone(),
                 message_desk: Arc::clone(&engine.message_desk),
                 message_metrics: Arc::clone(&engine.message_metrics),

@@ -8,15 +8,16 @@ use anyhow::Context as _;
 use posthaste_broker::{InProcessBroker, RabbitMqBroker, RabbitMqMessages, RabbitMqOptions};
 use posthaste_core::classification::Classifier;
 use posthaste_core::port::{
-    Actor, Broker, MessageBroker, NoTracer, SharedStore, Tracer, Transport,
+    Actor, Broker, Domains, MessageBroker, NoTracer, SharedStore, Tracer, Transport,
 };
 use posthaste_engine::metrics::Source;
 use posthaste_engine::runtime::EngineParts;
 use posthaste_engine::{
     Access, Admins, EngineConfig, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Roles,
+    WayParts, Ways, WaysConfig,
 };
 use posthaste_store::{PostgresStore, SqliteOptions, SqliteStore};
-use posthaste_transport::{CaptureTransport, SmtpTransport, Timeouts};
+use posthaste_transport::{CaptureTransport, DnsDomains, SmtpConfig, SmtpTransport, Timeouts};
 use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
@@ -145,21 +146,59 @@ pub(crate) async fn check_rabbitmq(options: RabbitMqOptions) -> Result<String, S
     answer
 }
 
-/// The way out: SMTP if it is configured, otherwise the dev inbox.
-pub(crate) fn build_transport(
+/// The transports: a mail server, providers' APIs, or the dev inbox.
+pub(crate) fn build_transports(
     settings: &Settings,
-    store: &SharedStore,
-) -> anyhow::Result<Arc<dyn Transport>> {
-    let smtp = build_smtp(settings)?;
-    Ok(smtp.unwrap_or_else(|| Arc::new(CaptureTransport::new(Arc::clone(store)))))
+    store: Option<&SharedStore>,
+) -> anyhow::Result<Vec<WayParts>> {
+    let mut built = Vec::new();
+    if let Some(config) = settings.smtp_config()? {
+        let place = "smtp.url (SMTP_URL)";
+        built.push(WayParts::from(build_smtp(settings, config).context(place)?));
+    }
+    for (name, transport) in &settings.transport {
+        let http = transport.http(name, settings.sender.connections)?;
+        let made = match (http, transport.smtp(name)) {
+            (Some(http), _) => http,
+            (None, Some(config)) => {
+                build_smtp(settings, config?).with_context(|| format!("transport.{name}.url"))?
+            }
+            (None, None) => continue,
+        };
+        built.push(WayParts {
+            transport: made,
+            limits: transport.limits().limits(),
+            feedback: transport.feedback(name)?,
+        });
+    }
+    if let (true, Some(store)) = (built.is_empty(), store) {
+        let capture: Arc<dyn Transport> = Arc::new(CaptureTransport::new(Arc::clone(store)));
+        built.push(capture.into());
+    }
+    Ok(built)
 }
 
-/// The way out over SMTP, if it is configured.
-pub(crate) fn build_smtp(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Transport>>> {
+/// The ways out, as far as this process needs them.
+fn build_ways(settings: &Settings, store: &SharedStore) -> anyhow::Result<Ways> {
+    let domains = settings.dns.options().map(DnsDomains::new).transpose();
+    let domains = domains.context("dns")?;
+    let by_domain = settings.limits.domain.iter();
+    Ok(Ways::new(WaysConfig {
+        transports: build_transports(settings, Some(store))?,
+        routes: settings.routes()?,
+        breaker: settings.breaker.rules(),
+        domain_limits: settings.limits.any().limits(),
+        limits_by_domain: by_domain
+            .map(|(domain, limits)| (domain.to_lowercase(), limits.limits()))
+            .collect(),
+        domains: domains.map(|domains| Arc::new(domains) as Arc<dyn Domains>),
+        connections: settings.sender.connections,
+    }))
+}
+
+/// A mail server as a way out.
+fn build_smtp(settings: &Settings, mut config: SmtpConfig) -> anyhow::Result<Arc<dyn Transport>> {
     let smtp = &settings.smtp;
-    let Some(mut config) = settings.smtp_config()? else {
-        return Ok(None);
-    };
     if !smtp.client_name.is_empty() {
         config.client_name = Some(smtp.client_name.clone());
     }
@@ -178,8 +217,7 @@ pub(crate) fn build_smtp(settings: &Settings) -> anyhow::Result<Option<Arc<dyn T
         body: smtp.body_timeout.0,
         dot: smtp.final_dot_timeout.0,
     };
-    let transport = SmtpTransport::new(config).context("smtp.url (SMTP_URL)")?;
-    Ok(Some(Arc::new(transport)))
+    Ok(Arc::new(SmtpTransport::new(config)?))
 }
 
 /// Everything the engine works with, and the registry of its metrics.
@@ -188,14 +226,19 @@ pub(crate) async fn engine_parts(
     roles: Roles,
 ) -> anyhow::Result<(EngineParts, Registry)> {
     let store = open_store(settings, Opener::Server).await?;
-    let transport = build_transport(settings, &store)?;
+    let ways = Arc::new(build_ways(settings, &store)?);
     let mut registry = Registry::default();
-    let metrics = Arc::new(Metrics::new(&mut registry, &[transport.name()]));
+    let names: Vec<&str> = ways
+        .transports()
+        .map(|transport| transport.name())
+        .collect();
+    let metrics = Arc::new(Metrics::new(&mut registry, &names));
+    drop(names);
     let message_metrics = Arc::new(MessageMetrics::new(&mut registry));
     let parts = EngineParts {
         store,
         broker: build_broker(settings, roles)?,
-        transport,
+        ways,
         policies: Arc::new(settings.policies()?),
         classifier: Classifier::new(settings.classification.rules.clone()),
         metrics,
@@ -232,7 +275,7 @@ pub(crate) fn engine_config(
 /// How long callers wait who want their emails sent at once. A process that does not send otherwise
 /// may have been started without a mail server: it must not put their mail into the dev inbox.
 fn inline_patience(settings: &Settings, roles: Roles) -> Option<Duration> {
-    let has_way_out = roles.sender || !settings.smtp.url.is_empty();
+    let has_way_out = roles.sender || settings.has_way_out();
     // There must be time left for the answer.
     let longest = settings.server.request_timeout.0.mul_f64(0.75);
     has_way_out.then_some(settings.sender.inline_timeout.0.min(longest))
@@ -312,7 +355,8 @@ async fn desk(global: &Global, opener: Opener) -> anyhow::Result<Desk> {
         Arc::clone(&store),
         Arc::clone(&policies),
         Arc::clone(&nobody),
-    );
+    )
+    .sending_by(Arc::new(build_ways(&settings, &store)?));
     let intake = Arc::new(Intake::new(
         Arc::clone(&store),
         None,

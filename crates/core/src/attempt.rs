@@ -1,8 +1,12 @@
 //! What is known of one attempt: how far it got, how it failed, what is recorded.
 
+use std::time::Duration;
+
 use crate::Timestamp;
+use crate::answer::Answer;
+use crate::classification::floor_in;
 use crate::reply::Reply;
-use crate::status::{Outcome, named};
+use crate::status::{DeadReason, Outcome, named};
 
 named! {
     /// How far the conversation had got when it failed.
@@ -31,6 +35,8 @@ named! {
         Gate = "gate",
         /// The final dot was sent, the reply awaited.
         FinalDot = "dot",
+        /// The provider's API was asked, the answer awaited.
+        Request = "request",
     }
 }
 
@@ -38,7 +44,7 @@ impl Stage {
     /// Whether the message may have left for good.
     #[must_use]
     pub const fn is_past_gate(self) -> bool {
-        matches!(self, Self::FinalDot)
+        matches!(self, Self::FinalDot | Self::Request)
     }
 
     /// Whether the stage is about our way out, before any recipient was named.
@@ -62,8 +68,16 @@ impl Stage {
 pub enum Cause {
     /// The server said no.
     Reply(Reply),
+    /// The provider's API did not say yes.
+    Answer(Answer),
+    /// The provider's answer was lost, but it knows our key: asking again sends no second copy.
+    AnswerLost(String),
+    /// Nothing is sent to this address any more, for this reason.
+    Suppressed(DeadReason),
     /// Nothing came in time.
     Timeout,
+    /// The caller waited for it, and does not wait longer. Whoever was slow may be well otherwise.
+    NotInTime,
     /// The connection ended.
     Disconnected,
     /// The connection was refused.
@@ -97,7 +111,15 @@ impl std::fmt::Display for Cause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Reply(reply) => write!(f, "{reply}"),
+            Self::Answer(answer) => write!(f, "{answer}"),
+            Self::AnswerLost(text) => write!(f, "the answer was lost: {text}"),
+            Self::Suppressed(reason) => {
+                write!(f, "nothing is sent to this address any more: {reason}")
+            }
             Self::Timeout => f.write_str("no answer in time"),
+            Self::NotInTime => {
+                f.write_str("it was not handed over in time, and the caller does not wait longer")
+            }
             Self::Disconnected => f.write_str("the server closed the connection"),
             Self::Refused => f.write_str("connection refused"),
             Self::LookupFailed(text) => write!(f, "the host could not be looked up: {text}"),
@@ -142,6 +164,35 @@ impl Failure {
             _ => None,
         }
     }
+
+    /// The provider's answer, if that is what failed.
+    #[must_use]
+    pub const fn answer(&self) -> Option<&Answer> {
+        match &self.cause {
+            Cause::Answer(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// How long we are to wait, in the server's own words.
+    #[must_use]
+    pub fn floor(&self) -> Option<Duration> {
+        match &self.cause {
+            Cause::Reply(reply) => floor_in(&reply.text),
+            Cause::Answer(answer) => answer.retry_after,
+            _ => None,
+        }
+    }
+
+    /// Whether we are told that we send too much at once.
+    #[must_use]
+    pub fn asks_for_less(&self) -> bool {
+        match &self.cause {
+            Cause::Reply(reply) => matches!(reply.code, 421 | 454),
+            Cause::Answer(answer) => answer.status == 429,
+            _ => false,
+        }
+    }
 }
 
 impl std::fmt::Display for Failure {
@@ -149,6 +200,8 @@ impl std::fmt::Display for Failure {
         match &self.cause {
             // Codes first: that is what operators search for and fingerprints group by.
             Cause::Reply(reply) => write!(f, "{reply}"),
+            Cause::Answer(answer) => write!(f, "{answer}"),
+            cause @ Cause::Suppressed(_) => write!(f, "{cause}"),
             cause => write!(f, "{cause} (at {})", self.stage),
         }
     }
@@ -177,6 +230,10 @@ pub struct AttemptRecord {
     pub transport: Option<String>,
     /// Which worker did it.
     pub worker: Option<String>,
+    /// What the provider calls the message that it took.
+    pub provider_id: Option<String>,
+    /// Whether it failed by no fault of the email's, and so spent nothing of its budget.
+    pub is_free: bool,
     /// How many attempts might fail, as things stood then; not known of a lost one.
     pub budget: Option<u32>,
     /// The earliest moment at which the next attempt may begin, if one follows.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::Timestamp;
 use crate::attempt::{Cause, Failure, Stage};
-use crate::classification::{Classifier, Verdict};
+use crate::classification::{Certainty, Classifier, Fault, Reach, Verdict};
 use crate::email::{Recipient, RecipientStatus};
 use crate::fingerprint::fingerprint;
 use crate::lifecycle::State;
@@ -11,11 +12,29 @@ use crate::reply::Reply;
 use crate::retry_policy::{OnUnknown, RetryPolicy};
 use crate::status::{DeadReason, Outcome};
 
+/// What a server said when it took responsibility.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its words.
+    pub text: String,
+    /// What it calls the message from now on, for when it speaks of it later.
+    pub provider_id: Option<String>,
+}
+
+impl From<Reply> for Receipt {
+    fn from(reply: Reply) -> Self {
+        Self {
+            text: reply.to_string(),
+            provider_id: None,
+        }
+    }
+}
+
 /// What became of one recipient in one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecipientResult {
     /// The server took responsibility.
-    Accepted(Reply),
+    Accepted(Receipt),
     /// It did not, or may not have.
     Failed(Failure),
 }
@@ -93,6 +112,36 @@ pub enum Conclusion {
     Dead(DeadReason),
     /// Nobody knows; it waits for late proof or an operator.
     Hold,
+    /// It waits until these ways out are free again.
+    Park(Parking),
+    /// Another way out is tried at once.
+    Elsewhere,
+}
+
+/// Where an email waits that cannot leave now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parking {
+    /// Which ways out must be free again: one of these. See [`crate::way::WayName`].
+    pub waiting_for: String,
+    /// Not before this time from now, as the server asked.
+    pub floor: Duration,
+    /// When it becomes too late to be of use.
+    pub waits_until: Option<Timestamp>,
+}
+
+/// What a failure says about more than its email.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judgement {
+    /// How far it reaches.
+    pub reach: Reach,
+    /// Whom it speaks about.
+    pub fault: Fault,
+    /// Whether the message left.
+    pub certainty: Certainty,
+    /// The earliest next attempt the server allows, from now.
+    pub floor: Option<Duration>,
+    /// Whether the server says that we send too much at once.
+    pub asks_for_less: bool,
 }
 
 /// How an attempt ended, ready to be recorded.
@@ -112,8 +161,84 @@ pub struct Decision {
     pub stage: Option<Stage>,
     /// The server's reply, word for word.
     pub reply: Option<String>,
+    /// What the provider calls the message that it took.
+    pub provider_id: Option<String>,
     /// Where every recipient stands now; empty while all stand the same.
     pub recipients: Vec<Recipient>,
+    /// Whether it failed by no fault of the email's, and so spends nothing of its budget.
+    pub is_free: bool,
+    /// What the failure says about more than this email.
+    pub judgement: Option<Judgement>,
+}
+
+impl Decision {
+    /// A decision without further words.
+    #[must_use]
+    pub const fn new(conclusion: Conclusion, outcome: Outcome) -> Self {
+        Self {
+            conclusion,
+            outcome,
+            error_class: None,
+            error: None,
+            fingerprint: None,
+            stage: None,
+            reply: None,
+            provider_id: None,
+            recipients: Vec::new(),
+            is_free: false,
+            judgement: None,
+        }
+    }
+
+    /// Whether further attempts must take the same way out: this one may have sent the message.
+    #[must_use]
+    pub fn binds(&self) -> bool {
+        let judged = self.judgement.map(|judgement| judgement.certainty);
+        self.outcome == Outcome::Unknown || judged == Some(Certainty::Unknown)
+    }
+
+    /// Whether the email waits for another attempt that is certain to be its only copy, so that
+    /// how the failed one is to be taken is open.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.outcome == Outcome::Transient && !self.binds()
+    }
+
+    /// The same failure, but the way out is what failed: the email waits for it and spends nothing.
+    #[must_use]
+    pub fn parked(self, parking: Parking) -> Self {
+        Self {
+            conclusion: Conclusion::Park(parking),
+            outcome: Outcome::Transient,
+            is_free: true,
+            ..self.waiting_again()
+        }
+    }
+
+    /// The same failure, but another way out is tried before anything is spent.
+    #[must_use]
+    pub fn failed_over(self) -> Self {
+        Self {
+            conclusion: Conclusion::Elsewhere,
+            is_free: true,
+            ..self.waiting_again()
+        }
+    }
+
+    /// Recipients that were given up with the email wait again, now that it is not. Those that were
+    /// accepted or refused for themselves stay so: nobody gets it twice.
+    fn waiting_again(mut self) -> Self {
+        let Conclusion::Dead(reason) = self.conclusion else {
+            return self;
+        };
+        for recipient in &mut self.recipients {
+            if recipient.status == RecipientStatus::Dead && recipient.reason == Some(reason) {
+                recipient.status = RecipientStatus::Waiting;
+                recipient.reason = None;
+            }
+        }
+        self
+    }
 }
 
 /// What to do about an email of unknown fate.
@@ -156,8 +281,11 @@ pub fn decide(
 ) -> Decision {
     let mut recipients = before.to_vec();
     let mut gravest: Option<(Verdict, &Failure)> = None;
+    // What one recipient says about the way out is not hidden by what is wrong with another.
+    let mut furthest: Option<Verdict> = None;
     let mut floor = None;
     let mut last_reply = None;
+    let mut provider_id = None;
     let waiting = recipients
         .iter_mut()
         .filter(|r| r.status == RecipientStatus::Waiting);
@@ -167,10 +295,11 @@ pub fn decide(
     let results = results.iter().chain(std::iter::repeat(&silence));
     for (recipient, result) in waiting.zip(results) {
         match result {
-            RecipientResult::Accepted(reply) => {
+            RecipientResult::Accepted(receipt) => {
                 recipient.status = RecipientStatus::Accepted;
-                recipient.detail = Some(reply.to_string());
-                last_reply = Some(reply.to_string());
+                recipient.detail = Some(receipt.text.clone());
+                last_reply = Some(receipt.text.clone());
+                provider_id = provider_id.or_else(|| receipt.provider_id.clone());
             }
             RecipientResult::Failed(failure) => {
                 let verdict = classifier.classify(failure);
@@ -179,6 +308,12 @@ pub fn decide(
                 if verdict.outcome == Outcome::Permanent {
                     recipient.status = RecipientStatus::Dead;
                     recipient.reason = verdict.dead_reason;
+                }
+                if furthest
+                    .as_ref()
+                    .is_none_or(|known| verdict.reach() > known.reach())
+                {
+                    furthest = Some(verdict.clone());
                 }
                 if gravest
                     .as_ref()
@@ -198,14 +333,10 @@ pub fn decide(
             Conclusion::Dead(recipient.reason.unwrap_or(DeadReason::HardBounce))
         });
         return Decision {
-            conclusion,
-            outcome: Outcome::Sent,
-            error_class: None,
-            error: None,
-            fingerprint: None,
-            stage: None,
             reply: last_reply,
+            provider_id,
             recipients: differing(before, recipients),
+            ..Decision::new(conclusion, Outcome::Sent)
         };
     };
     let conclusion = match verdict.outcome {
@@ -218,14 +349,14 @@ pub fn decide(
         }
         _ => {
             let delay = policy.delay(budget.failure(), random, floor);
-            if budget.expires_in.is_some_and(|left| delay >= left) {
-                Conclusion::Dead(DeadReason::Expired)
-            } else {
-                Conclusion::Retry {
+            fitted(delay, floor, budget.expires_in).map_or(
+                Conclusion::Dead(DeadReason::Expired),
+                |delay| Conclusion::Retry {
                     delay,
-                    possible_duplicate: false,
-                }
-            }
+                    possible_duplicate: verdict.certainty == Certainty::Unknown
+                        && !matches!(failure.cause, Cause::AnswerLost(_)),
+                },
+            )
         }
     };
     if let Conclusion::Dead(reason) = conclusion {
@@ -238,15 +369,46 @@ pub fn decide(
         }
     }
     let error = failure.to_string();
+    let said = match &failure.cause {
+        Cause::Reply(reply) => Some(reply.to_string()),
+        Cause::Answer(answer) => Some(answer.to_string()),
+        _ => None,
+    };
+    let about_way = furthest.as_ref().unwrap_or(&verdict);
     Decision {
-        conclusion,
-        outcome: verdict.outcome,
+        judgement: Some(Judgement {
+            reach: about_way.reach(),
+            fault: about_way.fault,
+            certainty: verdict.certainty,
+            floor,
+            asks_for_less: about_way.asks_for_less || verdict.asks_for_less,
+        }),
         error_class: Some(verdict.rule),
         fingerprint: Some(fingerprint(&error)),
         error: Some(error),
         stage: Some(failure.stage),
-        reply: failure.reply().map(ToString::to_string).or(last_reply),
+        reply: said.or(last_reply),
+        provider_id,
         recipients: differing(before, recipients),
+        ..Decision::new(conclusion, verdict.outcome)
+    }
+}
+
+/// An attempt begins at least this long before its email becomes useless.
+const BEFORE_THE_END: Duration = Duration::from_secs(5);
+
+/// The delay, or a shorter one if the attempt would come too late: the last one is made while it is
+/// still of use, though not before the server wants it. `None` if there is no time for another.
+fn fitted(delay: Duration, floor: Option<Duration>, left: Option<Duration>) -> Option<Duration> {
+    match left {
+        None => Some(delay),
+        Some(left) if delay < left => Some(delay),
+        // Twice the time, so that the one before the end is the last.
+        Some(left) if left >= BEFORE_THE_END * 2 => {
+            let last = left - BEFORE_THE_END;
+            floor.is_none_or(|floor| floor <= last).then_some(last)
+        }
+        Some(_) => None,
     }
 }
 

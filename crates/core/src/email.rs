@@ -14,6 +14,7 @@ use crate::attempt::AttemptRecord;
 use crate::lifecycle::State;
 use crate::retry_policy::RetryPolicy;
 use crate::status::{DeadReason, Priority, Status, named};
+use crate::way;
 
 /// The identity of an email: a UUID of version 7, so that ids sort by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -104,6 +105,8 @@ pub struct NewEmail {
     pub policy: PolicyChoice,
     /// Its own budget, when the caller set one.
     pub max_attempts: Option<u32>,
+    /// Which route it takes; `None` for the default one.
+    pub route: Option<String>,
     /// Not to be sent before.
     pub send_at: Option<Timestamp>,
     /// Not to be sent after.
@@ -173,6 +176,8 @@ pub struct EmailRecord {
     pub metadata: BTreeMap<String, String>,
     /// Which retry policy it follows.
     pub policy: PolicyChoice,
+    /// Which route it takes; `None` for the default one.
+    pub route: Option<String>,
     /// Not to be sent before.
     pub send_at: Option<Timestamp>,
     /// Not to be sent after.
@@ -194,6 +199,9 @@ impl EmailRecord {
     #[must_use]
     pub fn status_text(&self, max_attempts: u32, now: Timestamp) -> String {
         let state = &self.state;
+        if let Some(ways) = &state.waiting_for {
+            return format!("Waiting for {}", way::in_words(ways));
+        }
         match state.status {
             Status::Pending if state.next_attempt_at.is_some_and(|at| at > now) => {
                 "Scheduled".into()

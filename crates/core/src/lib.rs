@@ -7,12 +7,14 @@
 pub mod address;
 pub mod admin;
 pub mod alert;
+pub mod answer;
 pub mod attempt;
 pub mod classification;
 pub mod decision;
 pub mod duration;
 pub mod email;
 pub mod failpoint;
+pub mod feedback;
 pub mod fingerprint;
 pub mod lifecycle;
 pub mod message;
@@ -21,6 +23,8 @@ pub mod port;
 pub mod reply;
 pub mod retry_policy;
 pub mod status;
+pub mod suppression;
 pub mod template;
+pub mod way;
 
 pub use jiff::Timestamp;

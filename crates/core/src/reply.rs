@@ -50,6 +50,16 @@ impl fmt::Display for Enhanced {
     }
 }
 
+/// What someone else said, fit for logs and pages: no control characters, bounded in length.
+pub(crate) fn printable(text: &str) -> String {
+    let text: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(LONGEST_TEXT)
+        .collect();
+    text.trim().to_owned()
+}
+
 /// What a server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
@@ -69,15 +79,10 @@ impl Reply {
             Some((enhanced, rest)) => (Some(enhanced), rest),
             None => (None, text),
         };
-        let text = rest
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .take(LONGEST_TEXT)
-            .collect::<String>();
         Self {
             code,
             enhanced,
-            text: text.trim().to_owned(),
+            text: printable(rest),
         }
     }
 

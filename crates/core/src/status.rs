@@ -151,6 +151,8 @@ named! {
         MessageRejected = "MessageRejected",
         /// The recipient complained.
         SpamComplaint = "SpamComplaint",
+        /// Someone put the address on the list of those that get nothing any more.
+        Suppressed = "Suppressed",
         /// Too late to be of use.
         Expired = "Expired",
         /// Workers died three times while sending it.

@@ -31,6 +31,8 @@ pub struct TemplateContent {
     pub priority: Priority,
     /// How its emails are retried, where the request does not say.
     pub policy: PolicyChoice,
+    /// Which route its emails take, where the request does not say; `None` for the default one.
+    pub route: Option<String>,
     /// Values to try it out with.
     pub sample: Map<String, Value>,
 }
@@ -45,6 +47,7 @@ impl Default for TemplateContent {
             text: None,
             priority: Priority::Normal,
             policy: PolicyChoice::Named("notification".to_owned()),
+            route: None,
             sample: Map::new(),
         }
     }

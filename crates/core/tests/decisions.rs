@@ -61,7 +61,7 @@ fn waiting(count: usize) -> Vec<Recipient> {
 fn says(line: &str) -> RecipientResult {
     let reply = Reply::parse_line(line).unwrap();
     if reply.is_positive() {
-        RecipientResult::Accepted(reply)
+        RecipientResult::Accepted(reply.into())
     } else {
         RecipientResult::Failed(Failure::new(Stage::Recipient, Cause::Reply(reply)))
     }
@@ -257,11 +257,17 @@ fn the_last_attempt_of_the_budget_is_the_last() {
 }
 
 #[test]
-fn an_email_that_would_be_tried_too_late_is_expired_now() {
+fn the_last_attempt_is_made_while_it_is_of_use_and_then_the_email_is_expired() {
     let policy = RetryPolicy::email();
+    let seconds = Duration::from_secs;
     let cases = [
         (minutes(1) + Duration::from_millis(1), retry_in(minutes(1))),
-        (minutes(1), Conclusion::Dead(DeadReason::Expired)),
+        (minutes(1), retry_in(seconds(55))),
+        (seconds(30), retry_in(seconds(25))),
+        (seconds(10), retry_in(seconds(5))),
+        // That one was the last.
+        (seconds(9), Conclusion::Dead(DeadReason::Expired)),
+        (seconds(5), Conclusion::Dead(DeadReason::Expired)),
         (Duration::ZERO, Conclusion::Dead(DeadReason::Expired)),
     ];
     for (left, expected) in cases {
@@ -280,6 +286,15 @@ fn an_email_that_would_be_tried_too_late_is_expired_now() {
     let floor = [says("450 Try again in 40 minutes")];
     let decision = concluded(&waiting(1), &floor, &policy, &budget);
     assert_eq!(decision.conclusion, Conclusion::Dead(DeadReason::Expired));
+    // One that leaves room for an attempt is kept, however late the policy would try.
+    let second = Budget {
+        attempt_count: 3,
+        expires_in: Some(minutes(30)),
+        ..FIRST
+    };
+    let floor = [says("450 Try again in 20 minutes")];
+    let decision = concluded(&waiting(1), &floor, &policy, &second);
+    assert_eq!(decision.conclusion, retry_in(minutes(30) - seconds(5)));
 }
 
 #[test]

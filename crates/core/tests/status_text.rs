@@ -36,6 +36,7 @@ fn record(status: Status, attempt_count: u32, recipients: &[RecipientStatus]) ->
         recipients: recipients.iter().map(recipient).collect(),
         metadata: BTreeMap::new(),
         policy: PolicyChoice::default(),
+        route: None,
         send_at: None,
         expires_at: None,
         created_at: now,
@@ -129,4 +130,23 @@ fn an_email_whose_caller_saw_it_fail_is_retried_with_its_whole_budget() {
     record.state.last_error = Some("connection refused".into());
     let now = Timestamp::UNIX_EPOCH;
     assert_eq!(record.status_text(5, now), "Retrying (attempt 1 of 5)");
+}
+
+#[test]
+fn one_that_is_parked_says_what_it_waits_for() {
+    let cases = [
+        ("primary", "Waiting for primary"),
+        ("primary,secondary", "Waiting for primary or secondary"),
+        ("primary@example.org", "Waiting for example.org"),
+        (
+            "primary@example.org,secondary@example.org",
+            "Waiting for example.org",
+        ),
+    ];
+    for (waiting_for, expected) in cases {
+        let mut parked = record(Status::Failed, 1, &[Waiting]);
+        parked.state.waiting_for = Some(waiting_for.to_owned());
+        let text = parked.status_text(3, Timestamp::UNIX_EPOCH);
+        assert_eq!(text, expected);
+    }
 }

@@ -9,6 +9,7 @@ pub mod admin;
 pub mod alerter;
 pub mod announcer;
 pub mod bulk;
+pub mod feedback;
 pub mod intake;
 pub mod messages;
 pub mod metrics;
@@ -21,11 +22,13 @@ pub mod scheduler;
 pub mod sender;
 pub mod service;
 pub mod template;
+pub mod ways;
 
 pub use access::{Access, Caller};
 #[cfg(feature = "admin")]
 pub use admin::Admins;
 pub use alerter::AlertConfig;
+pub use feedback::FeedbackDesk;
 pub use intake::{EmailRequest, FieldError, Intake};
 pub use messages::{MessageConfig, MessageDesk, MessageMetrics};
 pub use metrics::Metrics;
@@ -33,3 +36,4 @@ pub use operator::Operator;
 pub use policy::Policies;
 pub use runtime::{Engine, EngineConfig, Roles};
 pub use template::Templates;
+pub use ways::{Limits, Route, WayParts, Ways, WaysConfig};

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use posthaste_core::message::MessageStatus;
 use posthaste_core::port::BrokerCounts;
 use posthaste_core::status::{DeadReason, Outcome, Phase, Status};
+use posthaste_core::way::Condition;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -36,6 +37,19 @@ pub struct SourceLabel {
 pub struct AttemptLabels {
     transport: String,
     outcome: &'static str,
+}
+
+/// One label called `transport`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TransportLabel {
+    transport: String,
+}
+
+/// The labels of a transport's state.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ConditionLabels {
+    transport: String,
+    state: &'static str,
 }
 
 /// The labels of an alert.
@@ -111,6 +125,10 @@ pub struct Metrics {
     /// Results of attempts that came too late to count.
     pub stale_writes_rejected: Counter,
     leases_rescued: Family<PhaseLabel, Counter>,
+    /// Emails that found no way out free, and wait for one.
+    pub parked: Counter,
+    emails_waiting: Family<TransportLabel, Gauge>,
+    transport_state: Family<ConditionLabels, Gauge>,
     /// Whether the store answered when the gauges were read: if not, they are of another time.
     pub store_up: Gauge,
     /// Whether the broker is well; 1 without one.
@@ -124,6 +142,9 @@ pub struct Metrics {
 
 /// The transport of attempts whose worker was lost: which way out it used is lost with it.
 pub const LOST_TRANSPORT: &str = "lost";
+
+/// The transport of attempts that were over before one was chosen.
+pub const NO_TRANSPORT: &str = "none";
 
 /// From a tenth of a millisecond to minutes.
 const SECONDS: [f64; 16] = [
@@ -153,6 +174,9 @@ impl Metrics {
             oldest_pending_age: Gauge::default(),
             stale_writes_rejected: Counter::default(),
             leases_rescued: Family::default(),
+            parked: Counter::default(),
+            emails_waiting: Family::default(),
+            transport_state: Family::default(),
             store_up: Gauge::default(),
             broker_up: Gauge::default(),
             tickets_undecodable: Counter::default(),
@@ -225,6 +249,21 @@ impl Metrics {
             self.leases_rescued.clone(),
         );
         registry.register(
+            "posthaste_emails_parked",
+            "Times that an email found no way out free",
+            self.parked.clone(),
+        );
+        registry.register(
+            "posthaste_emails_waiting_for_transport",
+            "Emails that wait for a way out, by the first that could take them",
+            self.emails_waiting.clone(),
+        );
+        registry.register(
+            "posthaste_transport_state",
+            "1 for the state that a transport is in",
+            self.transport_state.clone(),
+        );
+        registry.register(
             "posthaste_store_up",
             "Whether the store answered; if not, gauges of emails are of another time",
             self.store_up.clone(),
@@ -288,7 +327,11 @@ impl Metrics {
                 })
                 .inc_by(0);
         }
-        for transport in transports.iter().chain([&LOST_TRANSPORT]) {
+        for transport in transports {
+            self.set_waiting(transport, 0);
+            self.set_transport(transport, Some(Condition::Flowing));
+        }
+        for transport in transports.iter().chain([&LOST_TRANSPORT, &NO_TRANSPORT]) {
             for outcome in Outcome::ALL {
                 let labels = AttemptLabels {
                     transport: (*transport).to_owned(),
@@ -325,6 +368,30 @@ impl Metrics {
             outcome: outcome.as_str(),
         };
         self.attempts.get_or_create(&labels).inc();
+    }
+
+    /// How many emails wait for a transport.
+    pub fn set_waiting(&self, transport: &str, n: u64) {
+        let label = TransportLabel {
+            transport: transport.to_owned(),
+        };
+        self.emails_waiting
+            .get_or_create(&label)
+            .set(i64::try_from(n).unwrap_or(i64::MAX));
+    }
+
+    /// How a transport does; `None` if it is paused.
+    pub fn set_transport(&self, transport: &str, condition: Option<Condition>) {
+        let now = condition.map_or("paused", Condition::as_str);
+        let all = Condition::ALL.iter().map(|one| one.as_str());
+        for state in all.chain(["paused"]) {
+            let labels = ConditionLabels {
+                transport: transport.to_owned(),
+                state,
+            };
+            let is_now = i64::from(state == now);
+            self.transport_state.get_or_create(&labels).set(is_now);
+        }
     }
 
     /// An email died.

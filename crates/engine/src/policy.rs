@@ -1,11 +1,13 @@
-//! The retry policies by name, as they are configured now.
+//! What emails can name: retry policies and routes, as they are configured now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::PolicyChoice;
 use posthaste_core::port::Budgets;
 use posthaste_core::retry_policy::RetryPolicy;
+
+use crate::ways::DEFAULT_ROUTE;
 
 /// The name of the policy that emails follow unless they choose another.
 pub const DEFAULT: &str = "email";
@@ -14,6 +16,7 @@ pub const DEFAULT: &str = "email";
 #[derive(Debug, Clone)]
 pub struct Policies {
     by_name: BTreeMap<String, RetryPolicy>,
+    routes: BTreeSet<String>,
 }
 
 impl Default for Policies {
@@ -31,7 +34,28 @@ impl Policies {
             .map(|(name, policy)| (name.to_owned(), policy))
             .collect();
         by_name.extend(overrides);
-        Self { by_name }
+        let routes = BTreeSet::from([DEFAULT_ROUTE.to_owned()]);
+        Self { by_name, routes }
+    }
+
+    /// The same, with routes that emails can name.
+    #[must_use]
+    pub fn with_routes(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.routes.extend(names);
+        self
+    }
+
+    /// The routes that emails can name.
+    pub fn routes(&self) -> impl Iterator<Item = &str> {
+        self.routes.iter().map(String::as_str)
+    }
+
+    /// What to say about a name that no route has; `None` if one has it.
+    #[must_use]
+    pub fn unknown_route(&self, name: &str) -> Option<String> {
+        let known = || self.routes().collect::<Vec<_>>().join(", ");
+        let is_known = self.routes.contains(name);
+        (!is_known).then(|| format!("`{}` is not one of: {}", name.escape_debug(), known()))
     }
 
     /// The policy of this name.

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::classification::Classifier;
-use posthaste_core::port::{
-    AlertChannel, Broker, MessageBroker, Retention, SharedStore, Tracer, Transport,
-};
+use posthaste_core::port::{AlertChannel, Broker, MessageBroker, Retention, SharedStore, Tracer};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,7 +19,7 @@ use crate::rescuer::Rescuer;
 use crate::scheduler::Scheduler;
 use crate::sender::{Sender, SenderConfig, SenderParts};
 use crate::service::{self, Service};
-use crate::{Access, Intake, Metrics, Operator, Policies, Templates};
+use crate::{Access, FeedbackDesk, Intake, Metrics, Operator, Policies, Templates, Ways};
 
 /// How long the last tickets may take at the end.
 const LAST_TICKETS: Duration = Duration::from_secs(5);
@@ -85,8 +83,8 @@ pub struct EngineParts {
     pub store: SharedStore,
     /// Where tickets wait. Without one, senders claim from the store.
     pub broker: Option<Arc<dyn Broker>>,
-    /// The way out.
-    pub transport: Arc<dyn Transport>,
+    /// The ways out.
+    pub ways: Arc<Ways>,
     /// The retry policies.
     pub policies: Arc<Policies>,
     /// What failures mean.
@@ -121,8 +119,10 @@ pub struct Engine {
     pub admins: Arc<crate::Admins>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// The way out.
-    pub transport: Arc<dyn Transport>,
+    /// The ways out.
+    pub ways: Arc<Ways>,
+    /// What providers say later.
+    pub feedback: Arc<FeedbackDesk>,
     /// Where tickets wait.
     pub broker: Option<Arc<dyn Broker>>,
     /// What people see of messages and do to them.
@@ -142,7 +142,7 @@ impl Engine {
         let EngineParts {
             store,
             broker,
-            transport,
+            ways,
             policies,
             classifier,
             metrics,
@@ -172,7 +172,7 @@ impl Engine {
                 SenderParts {
                     store: Arc::clone(&store),
                     broker: broker.clone(),
-                    transport: Arc::clone(&transport),
+                    ways: Arc::clone(&ways),
                     policies: Arc::clone(&policies),
                     classifier,
                     metrics: Arc::clone(&metrics),
@@ -206,6 +206,7 @@ impl Engine {
             Arc::clone(&scheduler_wake),
         )
         .waking(Arc::clone(&bulk_wake))
+        .sending_by(Arc::clone(&ways))
         .alerting(&alert_channels);
         let engine = Self {
             templates: Arc::clone(intake.templates()),
@@ -215,7 +216,8 @@ impl Engine {
             #[cfg(feature = "admin")]
             admins: Arc::new(crate::Admins::new(Arc::clone(&store), config.session)),
             metrics: Arc::clone(&metrics),
-            transport: Arc::clone(&transport),
+            feedback: Arc::new(FeedbackDesk::new(Arc::clone(&store), Arc::clone(&ways))),
+            ways: Arc::clone(&ways),
             broker: broker.clone(),
             message_desk: Arc::new(MessageDesk::new(
                 Arc::clone(&store),

@@ -9,7 +9,7 @@ use posthaste_core::port::{Clock, NoTracer, Retention, SystemClock, Transport};
 use posthaste_engine::messages::{MessageConfig, MessageMetrics};
 use posthaste_engine::metrics::Source;
 use posthaste_engine::runtime::EngineParts;
-use posthaste_engine::{AlertConfig, Engine, EngineConfig, Metrics, Policies, Roles};
+use posthaste_engine::{AlertConfig, Engine, EngineConfig, Metrics, Policies, Roles, Ways};
 use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
@@ -153,6 +153,7 @@ impl OutboxBuilder {
         let Opened { store, backend } = self.database.open(Arc::clone(&self.clock)).await?;
         let mut registry = Registry::default();
         let metrics = Arc::new(Metrics::new(&mut registry, &[transport.name()]));
+        let ways = Arc::new(Ways::single(transport, self.connections));
         let message_metrics = Arc::new(MessageMetrics::new(&mut registry));
         let overrides = BTreeMap::from([(policy::NAME.to_owned(), self.policy.0.clone())]);
         let policies = Arc::new(Policies::new(overrides));
@@ -161,7 +162,7 @@ impl OutboxBuilder {
         let parts = move || EngineParts {
             store: Arc::clone(&store),
             broker: None,
-            transport: Arc::clone(&transport),
+            ways: Arc::clone(&ways),
             policies: Arc::clone(&policies),
             classifier: Classifier::default(),
             metrics: Arc::clone(&metrics),

@@ -188,6 +188,8 @@ mirrored! {
         MessageRejected,
         /// The recipient complained.
         SpamComplaint,
+        /// Someone put the address on the list of those that get nothing any more.
+        Suppressed,
         /// Too late to be of use.
         Expired,
         /// Workers died three times while sending it.

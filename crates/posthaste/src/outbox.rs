@@ -377,8 +377,10 @@ impl Outbox {
     ///
     /// [`Error::NotPossible`], with what is in the way.
     pub async fn check_transport(&self) -> Result<(), Error> {
-        let checked = self.inner.engine.transport.check().await;
-        checked.map(drop).map_err(Error::NotPossible)
+        for transport in self.inner.engine.ways.transports() {
+            transport.check().await.map_err(Error::NotPossible)?;
+        }
+        Ok(())
     }
 
     /// Waits for what is being sent while its callers wait, and lets go of the connections. Stop the

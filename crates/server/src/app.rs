@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_core::port::{Broker, MessageBroker, Transport};
+use posthaste_core::port::{Broker, MessageBroker};
 use posthaste_engine::intake::LARGEST_MESSAGE_BYTES;
-use posthaste_engine::{Access, Admins, Intake, MessageDesk, MessageMetrics, Metrics, Operator};
+use posthaste_engine::{
+    Access, Admins, FeedbackDesk, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Ways,
+};
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -79,8 +81,10 @@ pub struct ServerParts {
     pub metrics: Arc<Metrics>,
     /// Where it is counted.
     pub registry: Arc<Registry>,
-    /// The way out, for `/readyz`.
-    pub transport: Arc<dyn Transport>,
+    /// The ways out, for `/readyz` and what is said of them.
+    pub ways: Arc<Ways>,
+    /// Takes in what providers say later.
+    pub feedback: Arc<FeedbackDesk>,
     /// Where tickets wait, for `/readyz` and `/metrics`.
     pub broker: Option<Arc<dyn Broker>>,
     /// What people see of messages and do to them.
@@ -132,7 +136,10 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) build_info: Registry,
-    pub(crate) transport: TransportHealth,
+    pub(crate) ways: Arc<Ways>,
+    pub(crate) feedback: Arc<FeedbackDesk>,
+    /// What is known about each transport.
+    pub(crate) transports: Vec<TransportHealth>,
     pub(crate) broker: Option<Arc<dyn Broker>>,
     pub(crate) message_desk: Arc<MessageDesk>,
     pub(crate) message_metrics: Arc<MessageMetrics>,
@@ -177,7 +184,9 @@ impl App {
             metrics: parts.metrics,
             registry: parts.registry,
             build_info: build_info(parts.version),
-            transport: TransportHealth::new(parts.transport),
+            transports: TransportHealth::of(&parts.ways),
+            ways: parts.ways,
+            feedback: parts.feedback,
             broker: parts.broker,
             message_desk: parts.message_desk,
             message_metrics: parts.message_metrics,
@@ -191,5 +200,9 @@ impl App {
             openapi: openapi.map(docs::document).unwrap_or_default(),
             docs: openapi.map(docs::page).unwrap_or_default(),
         }
+    }
+    /// Whether mail is captured here instead of sent, by one of the transports at least.
+    pub(crate) fn captures(&self) -> bool {
+        self.ways.transports().any(|one| one.name() == "capture")
     }
 }

@@ -1,5 +1,6 @@
 //! An id in a path.
 
+use std::convert::Infallible;
 use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path};
@@ -46,5 +47,17 @@ impl<S: Send + Sync, T: Identity> FromRequestParts<S> for Id<T> {
             .and_then(|Path(id)| id.parse().ok())
             .map(Self)
             .ok_or_else(T::not_found)
+    }
+}
+
+/// The name of something in a path. What cannot be read is the name of nothing.
+pub(crate) struct Named(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        Ok(Self(path.map(|Path(name)| name).unwrap_or_default()))
     }
 }

@@ -30,6 +30,8 @@ pub fn openapi() -> String {
         (name = "dead letters", description = "Emails that were given up."),
         (name = "messages", description = "Failed messages of other services, on their way back into the queues they came from."),
         (name = "templates", description = "What emails are made from, and how they are retried."),
+        (name = "transports", description = "The ways out: how they do, what waits for them, and what their providers say later."),
+        (name = "suppressions", description = "Addresses that get nothing any more."),
         (name = "numbers", description = "Statistics, the audit log and metrics."),
         (name = "health", description = "For load balancers and supervisors."),
     )
@@ -66,6 +68,9 @@ pub(crate) struct ListProblems;
 pub(crate) struct ActionProblems;
 /// Problems that actions on messages can answer.
 pub(crate) struct MessageProblems;
+
+/// Problems that posts of providers can be answered with.
+pub(crate) struct FeedbackProblems;
 
 const ALWAYS: [Kind; 4] = [
     Kind::Unauthorized,
@@ -116,7 +121,26 @@ impl IntoResponses for MessageProblems {
     }
 }
 
+impl IntoResponses for FeedbackProblems {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        described(&[
+            Kind::NotBelieved,
+            Kind::NotFound,
+            Kind::Timeout,
+            Kind::TooLarge,
+            Kind::Invalid,
+            Kind::Internal,
+            Kind::Unavailable,
+        ])
+    }
+}
+
+/// What every route can answer for which one may need a key, and these.
 fn problems(kinds: &[Kind]) -> BTreeMap<String, RefOr<Response>> {
+    described(&[&ALWAYS[..], kinds].concat())
+}
+
+fn described(kinds: &[Kind]) -> BTreeMap<String, RefOr<Response>> {
     let response = |kind: &Kind| {
         let (status, _, title) = kind.parts();
         let content = ContentBuilder::new()
@@ -128,5 +152,5 @@ fn problems(kinds: &[Kind]) -> BTreeMap<String, RefOr<Response>> {
             .build();
         (status.as_u16().to_string(), RefOr::T(response))
     };
-    ALWAYS.iter().chain(kinds).map(response).collect()
+    kinds.iter().map(response).collect()
 }

@@ -26,6 +26,7 @@ const RETRY_SECONDS: u32 = 2;
 pub(crate) enum Kind {
     Malformed,
     Unauthorized,
+    NotBelieved,
     Forbidden,
     NotFound,
     MethodNotAllowed,
@@ -41,9 +42,10 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Every kind, for the documentation.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Malformed,
         Self::Unauthorized,
+        Self::NotBelieved,
         Self::Forbidden,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -69,6 +71,11 @@ impl Kind {
                 StatusCode::UNAUTHORIZED,
                 "/docs#problem-unauthorized",
                 "An API key is needed",
+            ),
+            Self::NotBelieved => (
+                StatusCode::UNAUTHORIZED,
+                "/docs#problem-not-believed",
+                "The signature, the account or the time is wrong",
             ),
             Self::Forbidden => (
                 StatusCode::FORBIDDEN,
@@ -297,7 +304,8 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after_seconds {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.status == StatusCode::UNAUTHORIZED.as_u16() {
+        // A key would not help those whose signature is wrong.
+        if self.kind == Kind::Unauthorized.parts().1 {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         // So that a page for people can be made of it further out.

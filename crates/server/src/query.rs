@@ -6,17 +6,19 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use posthaste_core::Timestamp;
 use posthaste_core::address::Mailbox;
-use posthaste_core::port::{AuditFilter, EmailFilter, MessageFilter};
+use posthaste_core::port::{AuditFilter, EmailFilter, MessageFilter, SuppressionFilter};
 use posthaste_core::status::{Status, UnknownName};
 use posthaste_engine::FieldError;
 use posthaste_engine::operator::LONGEST_LIST;
 use utoipa::IntoParams;
 
+use crate::body::place_of;
 use crate::problem::{Kind, Problem};
 
 const DEFAULT_LIMIT: usize = 50;
 
 /// The parameters of a request, in their order.
+#[derive(Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Parameters {
@@ -82,6 +84,22 @@ pub(crate) struct AuditParameters {
     after: Option<String>,
 }
 
+/// What the list of addresses that get nothing any more can be asked for, for the description of
+/// the API.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code)]
+pub(crate) struct SuppressionParameters {
+    /// Only addresses that begin with this; `@` and a domain for all of that domain.
+    q: Option<String>,
+    /// Only of this owner's list.
+    owner: Option<String>,
+    /// At most this many, from 1 to 500; 50 if left out.
+    limit: Option<usize>,
+    /// What the page before gave as `next`.
+    after: Option<String>,
+}
+
 impl Parameters {
     /// The filter for a list of emails.
     pub(crate) fn email_filter(self, owner: Option<&str>) -> Result<EmailFilter, Problem> {
@@ -131,6 +149,38 @@ impl Parameters {
             }
         }
         reading.finish(filter)
+    }
+
+    /// The filter for the list of addresses that get nothing any more.
+    pub(crate) fn suppression_filter(self) -> Result<SuppressionFilter, Problem> {
+        let mut filter = SuppressionFilter {
+            limit: DEFAULT_LIMIT,
+            ..SuppressionFilter::default()
+        };
+        let mut reading = Reading::default();
+        for (name, text) in self.given() {
+            match name {
+                "q" => reading.set(&mut filter.q, name, Ok(Some(text.to_lowercase()))),
+                "owner" => reading.set(&mut filter.owner, name, Ok(Some(text.to_owned()))),
+                "limit" => reading.set(&mut filter.limit, name, limit_of(text)),
+                "after" => reading.set(&mut filter.after, name, place_of(text).map(Some)),
+                other => reading.unknown(other, &["q", "owner", "limit", "after"]),
+            }
+        }
+        reading.finish(filter)
+    }
+
+    /// Whose list is meant, and nothing else.
+    pub(crate) fn owner(self) -> Result<Option<String>, Problem> {
+        let mut reading = Reading::default();
+        let mut owner = None;
+        for (name, text) in self.given() {
+            match name {
+                "owner" => reading.set(&mut owner, name, Ok(Some(text.to_owned()))),
+                other => reading.unknown(other, &["owner"]),
+            }
+        }
+        reading.finish(owner)
     }
 
     /// How many entries of a list are asked for, and nothing else.

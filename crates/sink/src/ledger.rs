@@ -10,6 +10,7 @@ use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -83,6 +84,8 @@ pub struct ReceivedMessage {
     pub tls: bool,
     /// The user, if the client authenticated itself.
     pub user: Option<String>,
+    /// When its last byte was there, before any wait that its recipients ask for.
+    pub arrived_at: Instant,
 }
 
 /// A message at the moment it is accepted.

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_rustls::TlsAcceptor;
 
@@ -325,6 +325,7 @@ impl Session {
             peer: self.peer,
             tls: self.tls,
             user: self.user.clone(),
+            arrived_at: Instant::now(),
         });
         let arrival = Arrival {
             message_id: message_id.as_deref(),

@@ -3,13 +3,25 @@
 //! A dialect opens a transaction, implements [`Ledger`] on it, and calls these functions. They
 //! read states, ask `posthaste_core::lifecycle`, and tell the dialect what to write.
 
+mod act;
+mod claim;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
+use posthaste_core::address::Address;
+use posthaste_core::decision::Parking;
 use posthaste_core::email::{EmailId, NewEmail, PolicyChoice, Recipient};
-use posthaste_core::lifecycle::{Event, Refusal, Resolution, State, Transition, transition};
-use posthaste_core::port::{Acted, Action, Actor, Budgets, Due, Finish, Lease, Rescued, Started};
+use posthaste_core::lifecycle::{Event, Refusal, State, Transition, transition};
+use posthaste_core::port::{Finish, Lease, Rescued, Started};
 use posthaste_core::status::{DeadReason, Phase, Priority, Status};
+
+pub(crate) use self::act::{act, act_unrecorded};
+pub(crate) use self::claim::{begin_parked, begin_unticketed, claim_due, sorted};
+
+/// Which of an email's recipients get nothing any more, and why; by their place.
+pub(crate) type Suppressed = Vec<(usize, DeadReason)>;
 
 /// What is asked of an email besides its state. None of it ever changes, except by erasing.
 #[derive(Debug, Clone)]
@@ -23,6 +35,13 @@ pub(crate) struct Facts {
     pub(crate) traceparent: Option<String>,
     /// Why the first recipient that was given up was given up, if one was.
     pub(crate) given_up: Option<DeadReason>,
+}
+
+impl Facts {
+    /// Whether it is too late for an email in this state.
+    fn is_too_late(&self, state: &State, now: Timestamp) -> bool {
+        !state.ignores_expiry && self.expires_at.is_some_and(|at| at <= now)
+    }
 }
 
 /// One transaction over emails.
@@ -39,8 +58,18 @@ pub(crate) trait Ledger {
     /// The rest that matters of it.
     fn facts(&mut self, id: EmailId) -> Result<Option<Facts>, Self::Error>;
 
-    /// Writes what an event made of it: its state, the attempt that ended, the counters, and the
-    /// news if it died.
+    /// Which of these recipients get nothing any more from this owner.
+    fn suppressed(
+        &mut self,
+        owner: &str,
+        recipients: &[Address],
+    ) -> Result<Suppressed, Self::Error>;
+
+    /// Whether the attempt of this number is on record as one that spent the budget.
+    fn has_spent(&mut self, id: EmailId, number: u32) -> Result<bool, Self::Error>;
+
+    /// Writes what an event made of it: its state, the attempt that ended or is refunded, the
+    /// counters, and the news if it died.
     fn write(
         &mut self,
         id: EmailId,
@@ -112,13 +141,16 @@ impl First {
 /// its sender needs.
 pub(crate) fn begun(
     email: &NewEmail,
+    suppressed: Suppressed,
     worker: &str,
     lease: Duration,
     now: Timestamp,
 ) -> Option<Started> {
     let accepted = First::Caller.state(email, now);
     let begun = transition(&accepted, &Event::Begin { worker, lease }, now);
-    begun.ok().map(|begun| started(email, begun.next, now))
+    begun
+        .ok()
+        .map(|begun| started(email, begun.next, suppressed, now))
 }
 
 /// Begins the first attempt of an email that was accepted in this transaction.
@@ -130,12 +162,13 @@ pub(crate) fn begin_accepted<L: Ledger>(
 ) -> Result<Option<Started>, L::Error> {
     let now = ledger.now();
     let begun = apply(ledger, email.id, &Event::Begin { worker, lease })?;
+    let suppressed = ledger.suppressed(&email.owner, &email.envelope.recipients)?;
     let begun = begun.and_then(Result::ok);
-    Ok(begun.map(|applied| started(email, applied.next, now)))
+    Ok(begun.map(|applied| started(email, applied.next, suppressed, now)))
 }
 
 /// What a sender needs of an email whose first attempt began with this state.
-fn started(email: &NewEmail, state: State, now: Timestamp) -> Started {
+fn started(email: &NewEmail, state: State, suppressed: Suppressed, now: Timestamp) -> Started {
     let recipients = email.envelope.recipients.iter().cloned();
     Started {
         lease: Lease {
@@ -145,7 +178,9 @@ fn started(email: &NewEmail, state: State, now: Timestamp) -> Started {
         from: email.envelope.from.clone(),
         recipients: recipients.map(Recipient::waiting).collect(),
         content: email.content.clone(),
+        suppressed,
         policy: email.policy.clone(),
+        route: email.route.clone(),
         created_at: now,
         expires_at: email.expires_at,
         traceparent: email.traceparent.clone(),
@@ -182,6 +217,7 @@ fn apply_to<L: Ledger>(
     };
     // What is answered is what is kept.
     applied.next.next_attempt_at = applied.next.next_attempt_at.map(rounded_up);
+    applied.next.waits_until = applied.next.waits_until.map(rounded_up);
     if let Some(attempt) = &mut applied.attempt {
         attempt.next_attempt_at = attempt.next_attempt_at.map(rounded_up);
     }
@@ -191,7 +227,7 @@ fn apply_to<L: Ledger>(
 }
 
 /// Recipients that still wait share the fate of an email that is over. The end of an attempt
-/// says where each stands by itself.
+/// says where each stands by itself, and so does what a provider says later.
 fn recipients_follow<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
@@ -199,10 +235,10 @@ fn recipients_follow<L: Ledger>(
     next: &State,
 ) -> Result<(), L::Error> {
     match (next.status, event) {
-        (Status::Sent, Event::Finish { .. }) => Ok(()),
+        (Status::Sent, Event::Finish { .. }) | (_, Event::Feedback { .. }) => Ok(()),
         (Status::Sent, _) | (_, Event::ResolveInPart(_)) => ledger.accept_recipients(id),
         (Status::Dead, _) => ledger.give_up_recipients(id, next.dead_reason),
-        (_, Event::Replay | Event::Resolve(_)) => ledger.revive_recipients(id),
+        (_, Event::Replay { .. } | Event::Resolve(_)) => ledger.revive_recipients(id),
         _ => Ok(()),
     }
 }
@@ -222,7 +258,7 @@ pub(crate) fn finish<L: Ledger>(
     let event = Event::Finish {
         token: lease.token,
         decision,
-        transport,
+        transport: transport.as_deref(),
         budget: *budget,
     };
     // A row that is gone was pruned: whoever held it is long stale.
@@ -241,106 +277,28 @@ pub(crate) fn finish<L: Ledger>(
     Ok(next)
 }
 
-/// What became of an email that waits without a ticket.
-pub(crate) enum Found {
-    /// Its attempt began.
-    Begun(Box<State>),
-    /// It was over budget or too late, and is dead now.
-    Dead(Due),
+/// The event of an email that is about to be sent by this transport.
+pub(crate) fn gate(token: i64, transport: &Arc<str>) -> Event<'_> {
+    Event::Gate { token, transport }
 }
 
-/// Begins an email that waits without a ticket, if it still does. A failed one passes the
-/// scheduler's check first.
-pub(crate) fn begin_unticketed<L: Ledger>(
+/// The event of an email that found no way out.
+pub(crate) const fn park(token: i64, parking: &Parking) -> Event<'_> {
+    Event::Park { token, parking }
+}
+
+/// Gives back what an attempt spent that turned out to have failed by no fault of the email's, if
+/// nothing has happened to it since.
+pub(crate) fn refund<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
-    queued_before: Timestamp,
-    worker: &str,
-    lease: Duration,
-    budgets: &Budgets,
-) -> Result<Option<Found>, L::Error> {
-    let Some(mut state) = ledger.state(id)? else {
-        return Ok(None);
-    };
-    let queued_since = state.last_queued_at.is_some_and(|at| at >= queued_before);
-    if (queued_since && state.status != Status::Failed) || state.locked_until.is_some() {
-        return Ok(None);
+    number: u32,
+) -> Result<bool, L::Error> {
+    if !ledger.has_spent(id, number)? {
+        return Ok(false);
     }
-    let Some(facts) = ledger.facts(id)? else {
-        return Ok(None);
-    };
-    let too_late = facts.expires_at.is_some_and(|at| at <= ledger.now());
-    if state.status == Status::Failed || too_late {
-        match claim(ledger, id, &state, facts, lease, budgets)? {
-            Some((due, _)) if due.exhausted || due.expired => return Ok(Some(Found::Dead(due))),
-            Some((_, claimed)) => state = claimed,
-            None => return Ok(None),
-        }
-    }
-    let begun = apply_to(ledger, id, &state, &Event::Begin { worker, lease })?;
-    Ok(begun
-        .ok()
-        .map(|applied| Found::Begun(Box::new(applied.next))))
-}
-
-/// Takes an email that is due. One that is over budget or too late is dead now.
-pub(crate) fn claim_due<L: Ledger>(
-    ledger: &mut L,
-    id: EmailId,
-    lease: Duration,
-    budgets: &Budgets,
-) -> Result<Option<Due>, L::Error> {
-    let (Some(state), Some(facts)) = (ledger.state(id)?, ledger.facts(id)?) else {
-        return Ok(None);
-    };
-    let claimed = claim(ledger, id, &state, facts, lease, budgets)?;
-    Ok(claimed.map(|(due, _)| due))
-}
-
-fn claim<L: Ledger>(
-    ledger: &mut L,
-    id: EmailId,
-    state: &State,
-    facts: Facts,
-    lease: Duration,
-    budgets: &Budgets,
-) -> Result<Option<(Due, State)>, L::Error> {
-    let event = if facts.expires_at.is_some_and(|at| at <= ledger.now()) {
-        Event::Expire
-    } else {
-        Event::ClaimDue {
-            lease,
-            budget: budgets.of(&facts.policy),
-        }
-    };
-    let due_at = state.next_attempt_at.unwrap_or_else(|| ledger.now());
-    let applied = apply_to(ledger, id, state, &event)?;
-    Ok(applied.ok().map(|applied| {
-        let due = Due {
-            id,
-            message_key: facts.message_key,
-            priority: facts.priority,
-            attempt_count: state.attempt_count,
-            token: applied.next.lease_token,
-            due_at,
-            traceparent: facts.traceparent,
-            exhausted: applied.next.dead_reason == Some(DeadReason::MaxAttemptsExceeded),
-            expired: applied.next.dead_reason == Some(DeadReason::Expired),
-        };
-        (due, applied.next)
-    }))
-}
-
-/// Sorts what was found without a ticket into attempts and deaths.
-pub(crate) fn sorted(found: Vec<(EmailId, Found)>) -> (Vec<(EmailId, State)>, Vec<Due>) {
-    let (mut begun, mut dead) = (Vec::new(), Vec::new());
-    for (id, found) in found {
-        match found {
-            Found::Begun(state) => begun.push((id, *state)),
-            Found::Dead(due) => dead.push(due),
-        }
-    }
-    (begun, dead)
+    let refunded = apply(ledger, id, &Event::Refund { number })?;
+    Ok(matches!(refunded, Some(Ok(_))))
 }
 
 /// Releases a lease, if it has expired.
@@ -358,95 +316,6 @@ pub(crate) fn rescue<L: Ledger>(ledger: &mut L, id: EmailId) -> Result<Option<Re
         },
         state: applied.next,
     }))
-}
-
-/// Does what an operator wants, and keeps it in the audit log.
-pub(crate) fn act<L: Ledger>(
-    ledger: &mut L,
-    id: EmailId,
-    action: Action,
-    actor: &Actor,
-) -> Result<Acted, L::Error> {
-    let acted = act_unrecorded(ledger, id, action, actor)?;
-    let result = match &acted {
-        Acted::Done(status) => status.as_str(),
-        Acted::Unchanged(_) => "unchanged",
-        Acted::Refused(..) => "refused",
-        Acted::Erased => "erased",
-        Acted::Expired => "expired",
-        Acted::NotFound => return Ok(acted),
-    };
-    ledger.audit(&actor.name, action.name(), &id.to_string(), result)?;
-    Ok(acted)
-}
-
-/// The same without a record of it: for one action over many emails, which has its own.
-pub(crate) fn act_unrecorded<L: Ledger>(
-    ledger: &mut L,
-    id: EmailId,
-    action: Action,
-    actor: &Actor,
-) -> Result<Acted, L::Error> {
-    let Some(facts) = ledger.facts(id)? else {
-        return Ok(Acted::NotFound);
-    };
-    if actor
-        .owner
-        .as_ref()
-        .is_some_and(|only| *only != facts.owner)
-    {
-        return Ok(Acted::NotFound);
-    }
-    let Some(state) = ledger.state(id)? else {
-        return Ok(Acted::NotFound);
-    };
-    let event = match action {
-        Action::Cancel => Event::Cancel,
-        Action::Retry => Event::Replay,
-        Action::Resolve(Resolution::Sent) => match facts.given_up {
-            Some(reason) => Event::ResolveInPart(reason),
-            None => Event::Resolve(Resolution::Sent),
-        },
-        Action::Resolve(resolution) => Event::Resolve(resolution),
-        Action::Discard => Event::Discard,
-        Action::Restore => Event::Restore,
-        Action::Erase => return erase(ledger, id, state.status, facts.erased),
-    };
-    let sends = matches!(event, Event::Replay | Event::Resolve(Resolution::Retry));
-    if sends && facts.erased {
-        return Ok(Acted::Erased);
-    }
-    if sends && facts.expires_at.is_some_and(|at| at <= ledger.now()) {
-        return Ok(Acted::Expired);
-    }
-    Ok(match apply_to(ledger, id, &state, &event)? {
-        Ok(applied) => Acted::Done(applied.next.status),
-        // Doing it twice does it once, and says so.
-        Err(refusal) => match (action, state.status) {
-            (Action::Retry, _) if refusal == Refusal::InProgress => Acted::Unchanged(state.status),
-            (Action::Discard, Status::Discarded) | (Action::Restore, Status::Dead) => {
-                Acted::Unchanged(state.status)
-            }
-            (_, status) => Acted::Refused(refusal, status),
-        },
-    })
-}
-
-/// What could still be sent is not erased.
-fn erase<L: Ledger>(
-    ledger: &mut L,
-    id: EmailId,
-    status: Status,
-    erased: bool,
-) -> Result<Acted, L::Error> {
-    if erased {
-        return Ok(Acted::Unchanged(status));
-    }
-    if !status.is_terminal() {
-        return Ok(Acted::Refused(Refusal::NotAllowed(status), status));
-    }
-    ledger.erase(id)?;
-    Ok(Acted::Done(status))
 }
 
 /// The first whole microsecond that is not before `at`: databases keep no more, and what must

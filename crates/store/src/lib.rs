@@ -10,6 +10,7 @@
 compile_error!("there is nowhere to keep emails: enable the feature `sqlite` or `postgres`");
 
 mod dead_group;
+mod feedback;
 mod history;
 mod ledger;
 mod message;
@@ -21,8 +22,11 @@ mod prune;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod statistics;
+mod suppression;
 mod sweep;
 mod template;
+mod turn;
+mod way;
 
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresStore};

@@ -1,9 +1,12 @@
 //! The ports of a store. Each operation stands in the file of its noun, under the same name in both
 //! dialects; this says which is which, once for both.
 
+mod way;
+
 /// Implements the ports for a store.
 macro_rules! implement_ports {
     ($store:ident) => {
+        use std::sync::Arc;
         use std::time::Duration;
 
         use async_trait::async_trait;
@@ -11,7 +14,7 @@ macro_rules! implement_ports {
         use posthaste_core::Timestamp;
         use posthaste_core::admin::{Admin, LastOperator, Role, Session};
         use posthaste_core::attempt::AttemptRecord;
-        use posthaste_core::decision::Conclusion;
+        use posthaste_core::decision::{Conclusion, Parking};
         use posthaste_core::email::{EmailId, EmailRecord, NewEmail};
         use posthaste_core::lifecycle::{Refusal, State};
         use posthaste_core::message::{
@@ -81,8 +84,24 @@ macro_rules! implement_ports {
                 self.renew_all(leases, lease).await
             }
 
-            async fn pass_gate(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>> {
-                self.pass_gate_all(leases).await
+            async fn pass_gate(&self, passages: Vec<(Lease, Arc<str>)>) -> StoreResult<Vec<bool>> {
+                self.pass_gate_all(passages).await
+            }
+
+            async fn park(&self, parked: Vec<(Lease, Parking)>) -> StoreResult<Vec<bool>> {
+                self.park_all(parked).await
+            }
+
+            async fn begin_parked(
+                &self,
+                waiting_for: &str,
+                most: usize,
+                worker: &str,
+                lease: Duration,
+                budgets: &Budgets,
+            ) -> StoreResult<Unticketed> {
+                self.begin_all_parked(waiting_for, most, worker, lease, budgets)
+                    .await
             }
 
             async fn finish(
@@ -460,36 +479,9 @@ macro_rules! implement_ports {
             }
         }
 
-        #[async_trait]
-        impl AlertStore for $store {
-            async fn gather_deaths(&self, channels: &[String], most: usize) -> StoreResult<usize> {
-                self.count_deaths(channels, most).await
-            }
-
-            async fn take_digest(
-                &self,
-                channel: &str,
-                gather: Duration,
-                quiet: Duration,
-                lease: Duration,
-            ) -> StoreResult<Option<Digest>> {
-                self.digest_of(channel, gather, quiet, lease).await
-            }
-
-            async fn settle_digest(
-                &self,
-                channel: &str,
-                digest: &Digest,
-                told: Told,
-            ) -> StoreResult<()> {
-                self.settle_told(channel, digest, told).await
-            }
-
-            async fn alert_channels(&self) -> StoreResult<Vec<ChannelState>> {
-                self.all_channels().await
-            }
-        }
+        crate::port::implement_way_ports!($store);
     };
 }
 
 pub(crate) use implement_ports;
+pub(crate) use way::implement_way_ports;

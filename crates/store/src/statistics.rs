@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use posthaste_core::lifecycle::Event;
 use posthaste_core::port::{Statistics, Violation};
 use posthaste_core::status::{Status, UnknownName};
 
@@ -100,6 +101,20 @@ pub(crate) fn disagreements(counted: &Statistics, rows: &BTreeMap<Status, u64>) 
 /// A number of emails is never below zero.
 pub(crate) fn number(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
+}
+
+/// The steps as they are counted. One that is parked was not tried: it has not failed, but goes back
+/// to where it was and waits from there.
+pub(crate) fn counted_steps(
+    from: Status,
+    event: &Event<'_>,
+    to: Status,
+) -> impl Iterator<Item = (Status, Status)> {
+    let (first, second) = match event {
+        Event::Park { .. } => ((from, Status::Pending), Some((Status::Pending, to))),
+        _ => ((from, to), None),
+    };
+    std::iter::once(first).chain(second)
 }
 
 #[cfg(test)]

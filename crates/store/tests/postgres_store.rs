@@ -51,7 +51,7 @@ async fn several_instances_may_start_at_once() {
     }
     let versions = "SELECT count(*) FROM posthaste_migration";
     let rows = database.beside().await.query_one(versions, &[]).await;
-    assert_eq!(rows.unwrap().get::<_, i64>(0), 5, "each migration once");
+    assert_eq!(rows.unwrap().get::<_, i64>(0), 6, "each migration once");
 }
 
 #[tokio::test]
@@ -201,12 +201,13 @@ async fn overlapping_batches_of_three_instances_never_deadlock_a_caller() {
                         _ => None,
                     });
                     let leases: Vec<_> = leases.collect();
-                    let passed = store.pass_gate(leases.clone()).await.expect("gate");
+                    let passages = leases.iter().map(|lease| (*lease, "smtp".into()));
+                    let passed = store.pass_gate(passages.collect()).await.expect("gate");
                     assert!(passed.iter().all(|passed| *passed));
                     let finishes = leases.iter().map(|lease| Finish {
                         lease: *lease,
                         decision: sent(),
-                        transport: "smtp".into(),
+                        transport: Some("smtp".into()),
                         budget: 8,
                         removes_sent: false,
                     });
@@ -330,7 +331,7 @@ async fn an_instance_hears_what_another_has_for_schedulers() {
     let finish = Finish {
         lease: started.lease,
         decision: transient(LEASE),
-        transport: "smtp".into(),
+        transport: Some("smtp".into()),
         budget: 8,
         removes_sent: false,
     };
@@ -425,7 +426,7 @@ async fn a_death_for_two_channels(database: &Database, store: &PostgresStore) ->
     let finish = Finish {
         lease: started.lease,
         decision: dead_of(DeadReason::HardBounce, "550 no"),
-        transport: "smtp".into(),
+        transport: Some("smtp".into()),
         budget: 8,
         removes_sent: false,
     };

@@ -80,7 +80,7 @@ async fn deliver(store: &SqliteStore, id: EmailId) {
     let finish = Finish {
         lease: started.lease,
         decision: sent(),
-        transport: "smtp".into(),
+        transport: Some("smtp".into()),
         budget: 8,
         removes_sent: false,
     };
@@ -364,7 +364,7 @@ fn a_visitor_leaves_a_file_as_it_is_and_is_told_what_to_do() {
         ),
         (
             a_file_of_version(4),
-            "its schema is at version 4 and not 5; `posthaste migrate`",
+            "its schema is at version 4 and not 6; `posthaste migrate`",
         ),
         (a_file_of_version(4711), "newer posthaste"),
     ];

@@ -70,7 +70,7 @@ async fn deliver(store: &SqliteStore, id: EmailId) {
     let finish = Finish {
         lease: started.lease,
         decision: sent(),
-        transport: "smtp".into(),
+        transport: Some("smtp".into()),
         budget: 8,
         removes_sent: false,
     };
@@ -277,7 +277,12 @@ async fn of_two_processes_that_disagree_about_the_time_neither_sends_in_silence(
         };
         leases.push(started.lease);
     }
-    assert_eq!(slow.pass_gate(vec![leases[1]]).await.unwrap(), [true]);
+    assert_eq!(
+        slow.pass_gate(vec![(leases[1], "smtp".into())])
+            .await
+            .unwrap(),
+        [true]
+    );
     // The machine was suspended, or its clock was set, before this one started.
     fast.advance(Duration::from_secs(61));
     let options = SqliteOptions {
@@ -289,7 +294,12 @@ async fn of_two_processes_that_disagree_about_the_time_neither_sends_in_silence(
     assert_eq!(fast.rescue(10).await.unwrap().len(), 2);
 
     // What had not left cannot leave any more; what may have left is on record as such.
-    assert_eq!(slow.pass_gate(vec![leases[0]]).await.unwrap(), [false]);
+    assert_eq!(
+        slow.pass_gate(vec![(leases[0], "smtp".into())])
+            .await
+            .unwrap(),
+        [false]
+    );
     for ((_, id), outcome) in ids.into_iter().zip([Outcome::Lost, Outcome::Unknown]) {
         let email = slow.find(id).await.unwrap().unwrap();
         let outcomes: Vec<_> = email.attempts.iter().map(|one| one.outcome).collect();

@@ -23,16 +23,26 @@ macro_rules! conformance_tests {
 #[cfg(test)]
 pub(crate) mod tests {
     /// A case that stands in no list is never run: compares the functions in a folder with the
-    /// list in its `mod.rs`.
+    /// lists in its `mod.rs` and in files whose names end with `_cases.rs`.
     pub(crate) fn assert_every_case_is_listed(folder: &str) {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("src")
             .join(folder);
-        let list = std::fs::read_to_string(folder.join("mod.rs")).unwrap();
+        let files = || {
+            std::fs::read_dir(&folder)
+                .unwrap()
+                .map(|file| file.unwrap().path())
+        };
+        let is_list = |path: &std::path::PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name == "mod.rs" || name.ends_with("_cases.rs")
+        };
+        let lists = files().filter(is_list).map(std::fs::read_to_string);
+        let list: String = lists.collect::<Result<_, _>>().unwrap();
         let listed = |case: &str| list.lines().any(|line| line.trim() == format!("{case},"));
         let mut cases = 0;
-        for file in std::fs::read_dir(&folder).unwrap() {
-            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for file in files() {
+            let text = std::fs::read_to_string(file).unwrap();
             for function in text.split("\npub async fn ").skip(1) {
                 let case = function.split('(').next().unwrap_or_default();
                 let is_part_of_suite = ["after", "assert_consistent"].contains(&case);

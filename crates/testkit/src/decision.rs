@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::attempt::Stage;
-use posthaste_core::decision::{Conclusion, Decision};
+use posthaste_core::decision::{Conclusion, Decision, Parking};
 use posthaste_core::email::{Recipient, RecipientStatus};
 use posthaste_core::fingerprint::fingerprint;
 use posthaste_core::port::Budgets;
@@ -29,21 +29,22 @@ pub fn budgets() -> Budgets {
 #[must_use]
 pub fn sent() -> Decision {
     Decision {
-        conclusion: Conclusion::Sent,
-        outcome: Outcome::Sent,
-        error_class: None,
-        error: None,
-        fingerprint: None,
-        stage: None,
         reply: Some("250 2.0.0 OK".into()),
-        recipients: Vec::new(),
+        ..Decision::new(Conclusion::Sent, Outcome::Sent)
+    }
+}
+
+/// The provider took it, and calls it this.
+#[must_use]
+pub fn sent_as(provider_id: &str) -> Decision {
+    Decision {
+        provider_id: Some(provider_id.into()),
+        ..sent()
     }
 }
 
 fn failed(outcome: Outcome, class: &str, error: &str, conclusion: Conclusion) -> Decision {
     Decision {
-        conclusion,
-        outcome,
         error_class: Some(class.into()),
         error: Some(error.into()),
         fingerprint: Some(fingerprint(error)),
@@ -51,7 +52,17 @@ fn failed(outcome: Outcome, class: &str, error: &str, conclusion: Conclusion) ->
         reply: error
             .starts_with(|c: char| c.is_ascii_digit())
             .then(|| error.to_owned()),
-        recipients: Vec::new(),
+        ..Decision::new(conclusion, outcome)
+    }
+}
+
+/// Where an email waits for these ways, not before `floor` from now.
+#[must_use]
+pub fn parking(waiting_for: &str, floor: Duration) -> Parking {
+    Parking {
+        waiting_for: waiting_for.into(),
+        floor,
+        waits_until: None,
     }
 }
 

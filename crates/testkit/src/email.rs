@@ -37,6 +37,7 @@ pub fn an_email(key: &str) -> EmailBuilder {
             metadata: Default::default(),
             policy: PolicyChoice::default(),
             max_attempts: None,
+            route: None,
             send_at: None,
             expires_at: None,
             traceparent: None,
@@ -129,6 +130,12 @@ impl EmailBuilder {
     /// With a budget of its own.
     pub fn max_attempts(mut self, max_attempts: u32) -> Self {
         self.email.max_attempts = Some(max_attempts);
+        self
+    }
+
+    /// By this route.
+    pub fn route(mut self, route: &str) -> Self {
+        self.email.route = Some(route.into());
         self
     }
 

@@ -10,6 +10,7 @@ mod collector;
 mod database;
 mod decision;
 mod email;
+mod provider;
 mod proxy;
 mod queues;
 mod receiver;
@@ -23,10 +24,11 @@ pub use clock::ManualClock;
 pub use collector::{CollectedSpan, Collector};
 pub use database::Database;
 pub use decision::{
-    budgets, dead, dead_of, exhausted, sent, transient, unknown_hold, unknown_resend,
-    with_recipients,
+    budgets, dead, dead_of, exhausted, parking, sent, sent_as, transient, unknown_hold,
+    unknown_resend, with_recipients,
 };
 pub use email::{EmailBuilder, an_email};
+pub use provider::{Provider, ProviderAnswer, ProviderRequest, TakenEmail, webhook_headers};
 pub use proxy::Proxy;
 pub use queues::{Message, Queues};
 pub use receiver::{Received, Receiver};

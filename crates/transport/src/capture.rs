@@ -43,7 +43,7 @@ impl Transport for CaptureTransport {
                 content: email.content.clone(),
             };
             match self.inbox.capture(captured).await {
-                Ok(()) => RecipientResult::Accepted(Reply::new(250, "2.0.0 captured")),
+                Ok(()) => RecipientResult::Accepted(Reply::new(250, "2.0.0 captured").into()),
                 // The commit may have happened although its answer was lost: as uncertain as a
                 // final dot without a reply.
                 Err(error) => failed(Stage::FinalDot, Cause::Io(error.to_string())),
@@ -168,7 +168,7 @@ mod tests {
         let email = email();
         let results = transport.send(&email, &FixedGate(true)).await;
         let reply = Reply::parse_line("250 2.0.0 captured").unwrap();
-        assert_eq!(results, vec![RecipientResult::Accepted(reply); 2]);
+        assert_eq!(results, vec![RecipientResult::Accepted(reply.into()); 2]);
         let captured = inbox.captured.lock().unwrap();
         assert_eq!(captured.len(), 1);
         assert_eq!(captured[0].email_id, email.email_id);

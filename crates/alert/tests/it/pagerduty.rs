@@ -2,11 +2,11 @@
 
 use posthaste_alert::PagerDuty;
 use posthaste_core::Timestamp;
-use posthaste_core::alert::Alert;
+use posthaste_core::alert::{Alert, AlertReason};
 use posthaste_core::port::AlertChannel as _;
 use serde_json::Value;
 
-use crate::receiver::{PATH, alert, answering, flood, group, only};
+use crate::receiver::{PATH, STOPPED, alert, answering, flood, group, only, way};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 const TAKEN: &str = r#"{"status":"success","message":"Event processed","dedup_key":"x"}"#;
@@ -118,6 +118,37 @@ async fn all_alerts_of_a_service_are_one_incident() {
     let test = told(&test).await;
     assert_ne!(test["dedup_key"], first["dedup_key"]);
     assert_eq!(test["payload"]["severity"], "info");
+}
+
+#[tokio::test]
+async fn a_stopped_way_out_is_critical_and_an_incident_of_its_own() {
+    let dead = told(&alert(vec![group("550 no", 1)])).await;
+    let stopped = vec![group("550 no", 7), way(AlertReason::TransportStopped)];
+    let stopped = told(&alert(stopped)).await;
+    assert_eq!(stopped["payload"]["severity"], "critical");
+    assert_ne!(stopped["dedup_key"], dead["dedup_key"]);
+    let details = &stopped["payload"]["custom_details"];
+    assert_eq!(details["emails"], 7, "only what died");
+    assert_eq!(details["groups"][0]["reason"], "TransportStopped");
+    assert_eq!(details["groups"][0]["error"], STOPPED);
+    assert_eq!(details["groups"][0]["times"], 1);
+    assert_eq!(details["groups"][1]["emails"], 7);
+}
+
+#[tokio::test]
+async fn a_way_out_that_is_back_pages_nobody_anew() {
+    let stopped = told(&alert(vec![way(AlertReason::TransportStopped)])).await;
+    let back = told(&alert(vec![way(AlertReason::TransportRecovered)])).await;
+    assert_eq!(back["payload"]["severity"], "info");
+    assert_eq!(
+        back["dedup_key"], stopped["dedup_key"],
+        "of the same outage"
+    );
+    let summary = back["payload"]["summary"].as_str().unwrap();
+    assert!(summary.ends_with("takes mail again"), "{summary}");
+    let both = vec![way(AlertReason::TransportRecovered), group("550 no", 1)];
+    let both = told(&alert(both)).await;
+    assert_eq!(both["payload"]["severity"], "error", "emails died, too");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A server that takes alerts, and the alerts to tell.
 
 use posthaste_core::Timestamp;
-use posthaste_core::alert::{Alert, AlertGroup};
+use posthaste_core::alert::{Alert, AlertGroup, AlertReason};
 use posthaste_core::email::EmailId;
 use posthaste_core::fingerprint::fingerprint;
 use posthaste_core::status::DeadReason;
@@ -27,12 +27,28 @@ pub(crate) fn only(receiver: &Receiver) -> Received {
 pub(crate) fn group(error: &str, count: u64) -> AlertGroup {
     AlertGroup {
         fingerprint: fingerprint(error),
-        reason: DeadReason::HardBounce,
+        reason: AlertReason::Dead(DeadReason::HardBounce),
         count,
         first_at: at("2026-11-16T06:00:00Z"),
         last_at: at("2026-11-16T06:01:00Z"),
         sample: Some(error.to_owned()),
         email_id: EmailId::generate(),
+    }
+}
+
+pub(crate) const STOPPED: &str =
+    "The way out primary is stopped: 421 4.3.2 closing (at connect); emails wait for it";
+pub(crate) const RECOVERED: &str = "The way out primary takes mail again";
+
+/// A way out that was stopped, or takes mail again.
+pub(crate) fn way(reason: AlertReason) -> AlertGroup {
+    let sentence = match reason {
+        AlertReason::TransportStopped => STOPPED,
+        _ => RECOVERED,
+    };
+    AlertGroup {
+        reason,
+        ..group(sentence, 1)
     }
 }
 

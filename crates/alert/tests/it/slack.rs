@@ -1,11 +1,11 @@
 //! What Slack takes: <https://docs.slack.dev/reference/block-kit/blocks>.
 
 use posthaste_alert::Slack;
-use posthaste_core::alert::Alert;
+use posthaste_core::alert::{Alert, AlertReason};
 use posthaste_core::port::AlertChannel as _;
 use serde_json::Value;
 
-use crate::receiver::{PATH, alert, answering, flood, group, only};
+use crate::receiver::{PATH, RECOVERED, STOPPED, alert, answering, flood, group, only, way};
 
 async fn told(alert: &Alert) -> Value {
     let receiver = answering(200, &[], "ok").await;
@@ -91,6 +91,33 @@ async fn a_flood_of_reasons_stays_within_slacks_limits() {
     assert!(
         !all.contains("<!channel>"),
         "an error does not ring for all"
+    );
+}
+
+#[tokio::test]
+async fn slack_is_told_of_a_way_out_before_the_dead() {
+    let mut groups: Vec<_> = (0..20).map(|n| group(&format!("55{n} no"), 9)).collect();
+    groups.push(way(AlertReason::TransportStopped));
+    let message = told(&alert(groups)).await;
+    let text = message["text"].as_str().unwrap();
+    let headline = format!("billing &amp; &lt;shop&gt;: {STOPPED}; 180 emails were moved");
+    assert!(text.starts_with(&headline), "{text}");
+    let first = message["blocks"][1]["text"]["text"].as_str().unwrap();
+    let lines = format!("*1 time* · TransportStopped\n>{STOPPED}\n");
+    assert!(first.starts_with(&lines), "{first}");
+    let all = message.to_string();
+    assert!(all.contains("… and 99 more for 11 other reasons"), "{all}");
+}
+
+#[tokio::test]
+async fn slack_is_told_that_a_way_out_is_back() {
+    let message = told(&alert(vec![way(AlertReason::TransportRecovered)])).await;
+    let text = message["text"].as_str().unwrap();
+    assert_eq!(text, format!("billing &amp; &lt;shop&gt;: {RECOVERED}"));
+    let all = message.to_string();
+    assert!(
+        all.contains("<https://mail.example.org/admin|Open overview>"),
+        "{all}"
     );
 }
 

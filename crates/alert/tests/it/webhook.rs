@@ -5,13 +5,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use posthaste_alert::Webhook;
 use posthaste_core::Timestamp;
-use posthaste_core::alert::Alert;
+use posthaste_core::alert::{Alert, AlertReason};
 use posthaste_core::port::AlertChannel as _;
 use posthaste_testkit::Received;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::receiver::{PATH, alert, answering, flood, group, only};
+use crate::receiver::{PATH, RECOVERED, STOPPED, alert, answering, flood, group, only, way};
 
 const KEY: [u8; 32] = [7; 32];
 
@@ -83,6 +83,29 @@ async fn a_receiver_is_told_how_many_died_of_what() {
     assert_eq!(data["groups"][0]["reason"], "HardBounce");
     assert_eq!(data["url"], "https://mail.example.org/admin/dead-letters");
     assert!(!message.to_string().contains("ann@"));
+}
+
+#[tokio::test]
+async fn a_receiver_is_told_of_ways_out() {
+    for (reason, kind, sentence) in [
+        (AlertReason::TransportStopped, "transport.stopped", STOPPED),
+        (
+            AlertReason::TransportRecovered,
+            "transport.recovered",
+            RECOVERED,
+        ),
+    ] {
+        let message = told(&alert(vec![way(reason)])).await;
+        assert_eq!(message["type"], kind);
+        let data = &message["data"];
+        assert_eq!(data["headline"], sentence);
+        assert_eq!(data["count"], 0, "nothing died");
+        assert_eq!(data["groups"][0]["reason"], reason.as_str());
+        assert_eq!(data["groups"][0]["error"], sentence, "word for word");
+        let message = told(&alert(vec![way(reason), group("550 no", 2)])).await;
+        assert_eq!(message["type"], "email.dead_lettered");
+        assert_eq!(message["data"]["count"], 2);
+    }
 }
 
 #[tokio::test]

@@ -86,7 +86,8 @@ impl Fleet {
 
     /// The addresses of the processes that take emails right now.
     pub(crate) fn apis(&self) -> Vec<String> {
-        let apis = self.members.iter().filter(|m| m.role == Role::Api);
+        let takes = |role: Role| matches!(role, Role::Whole | Role::Api);
+        let apis = self.members.iter().filter(|m| takes(m.role));
         apis.filter_map(|member| member.address()).collect()
     }
 

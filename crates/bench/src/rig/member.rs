@@ -20,6 +20,8 @@ const REST: Duration = Duration::from_secs(1);
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
+    /// Everything in one process.
+    Whole,
     Api,
     Sender,
     Scheduler,
@@ -29,6 +31,7 @@ pub(crate) enum Role {
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Whole => "whole",
             Self::Api => "api",
             Self::Sender => "sender",
             Self::Scheduler => "scheduler",
@@ -203,9 +206,11 @@ impl Member {
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(&data)
-            .args(["--role", &self.role.to_string()])
             .stdout(Stdio::piped())
             .stderr(log);
+        if self.role != Role::Whole {
+            command.args(["--role", &self.role.to_string()]);
+        }
         command
             .spawn()
             .with_context(|| format!("cannot start {}", self.recipe.binary.display()))

@@ -5,11 +5,18 @@ pub(crate) mod journal;
 pub(crate) mod member;
 pub(crate) mod outage;
 pub(crate) mod services;
+pub(crate) mod stand;
 
 use std::future::Future;
 
 use anyhow::bail;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// The value below which this share of sorted ones is.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let at = (sorted.len().saturating_sub(1) as f64 * share).ceil() as usize;
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}
 
 /// Works until it is done, or until somebody wants it to end: then it is dropped, and whatever it
 /// started is stopped.

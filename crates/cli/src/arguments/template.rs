@@ -19,7 +19,7 @@ pub(crate) enum TemplatesCommand {
     /// Save a template: from a file, or by flags over what is saved already
     ///
     /// A file of TOML or JSON has the fields name, description, from, subject, html or html_file,
-    /// text or text_file, priority, retry_policy and sample. Without a name it is called like the
+    /// text or text_file, priority, retry_policy, route and sample. Without a name it is called like the
     /// file.
     Push(Box<PushArguments>),
     /// Show what a template comes to; nothing is saved or sent
@@ -73,6 +73,9 @@ pub(crate) struct PushArguments {
     /// The name of a retry policy
     #[arg(long)]
     pub(crate) policy: Option<String>,
+    /// The name of a route
+    #[arg(long)]
+    pub(crate) route: Option<String>,
     /// A JSON file with values to try it out with
     #[arg(long, value_name = "FILE")]
     pub(crate) sample_file: Option<PathBuf>,

@@ -35,14 +35,17 @@ pub(crate) async fn run(global: &Global, arguments: &DoctorArguments) -> anyhow:
         findings.tell("promises", promises(store).await?);
     }
     alerts(&settings, store.as_ref(), arguments.alert, &mut findings).await?;
-    let transport = match &store {
-        Some(store) => wiring::build_transport(&settings, store).map(Some),
-        None => wiring::build_smtp(&settings),
-    };
-    match transport {
-        Ok(Some(transport)) => findings.tell(transport.name(), transport.check().await),
-        Ok(None) => findings.note(CAPTURE, "mail will be captured in the dev inbox, not sent"),
-        Err(error) => findings.tell("smtp", Err(format!("{error:#}"))),
+    match wiring::build_transports(&settings, store.as_ref()) {
+        Ok(ways) if ways.is_empty() => {
+            findings.note(CAPTURE, "mail will be captured in the dev inbox, not sent");
+        }
+        Ok(ways) => {
+            for way in ways {
+                let transport = way.transport;
+                findings.tell(transport.name(), transport.check().await);
+            }
+        }
+        Err(error) => findings.tell("transports", Err(format!("{error:#}"))),
     }
     Ok(if findings.healthy {
         Exit::Ok

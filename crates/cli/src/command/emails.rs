@@ -20,7 +20,17 @@ pub(crate) async fn run(global: &Global, command: EmailsCommand) -> anyhow::Resu
         }
         EmailsCommand::Show { id } => show(global, &desk, id).await,
         EmailsCommand::Cancel { ids } => act(global, &desk, ids, Action::Cancel).await,
-        EmailsCommand::Retry { ids } => act(global, &desk, ids, Action::Retry).await,
+        EmailsCommand::Retry {
+            ids,
+            even_if_expired,
+        } => {
+            let action = if even_if_expired {
+                Action::RetryExpired
+            } else {
+                Action::Retry
+            };
+            act(global, &desk, ids, action).await
+        }
         EmailsCommand::Resolve { id, resolution } => {
             act(global, &desk, vec![id], Action::Resolve(resolution)).await
         }
@@ -119,7 +129,10 @@ fn tell(global: &Global, id: EmailId, action: Action, acted: &Acted) {
         Acted::Unchanged(status) => ("unchanged", format!("was {status} already")),
         Acted::Refused(refusal, _) => ("refused", format!("is left as it is: {refusal}")),
         Acted::Erased => ("erased", "was erased and cannot be sent again".to_owned()),
-        Acted::Expired => ("expired", "has expired and cannot be sent again".to_owned()),
+        Acted::Expired => (
+            "expired",
+            "has expired; --even-if-expired sends it all the same".to_owned(),
+        ),
         Acted::NotFound => ("not_found", "is not there".to_owned()),
     };
     if global.json {

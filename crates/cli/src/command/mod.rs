@@ -17,7 +17,9 @@ mod policy;
 mod send;
 mod serve;
 mod sink;
+mod suppressions;
 mod templates;
+mod transports;
 mod verify;
 
 pub(crate) use self::serve::ended_by_signal;
@@ -32,13 +34,15 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Migrate => migrate::run(&global).await,
         Command::Config(command) => config::run(&global, &command),
         Command::Doctor(arguments) => doctor::run(&global, &arguments).await,
-        Command::Send(arguments) => send::run(&global, arguments).await,
+        Command::Send(arguments) => send::run(&global, *arguments).await,
         Command::Emails(command) => emails::run(&global, command).await,
         Command::Dead(command) => dead::run(&global, command).await,
         Command::Operations(command) => operations::run(&global, command).await,
         Command::Messages(command) => messages::run(&global, command).await,
         Command::Templates(command) => templates::run(&global, command).await,
         Command::Policy(command) => policy::run(&global, command),
+        Command::Transports(command) => transports::run(&global, command).await,
+        Command::Suppressions(command) => suppressions::run(&global, command).await,
         Command::Audit(arguments) => audit::run(&global, arguments).await,
         Command::Admin(command) => admin::run(&global, command).await,
         Command::Keys(command) => keys::run(&global, command).await,

@@ -79,6 +79,8 @@ fn request_of(arguments: SendArguments) -> anyhow::Result<EmailRequest> {
         variables: variables.into_iter().collect(),
         attachments,
         send_at: arguments.send_at,
+        expire_after: arguments.expire_after,
+        route: arguments.route,
         retry_policy: arguments.policy.map(PolicyRequest::Named),
         priority: arguments.priority,
         ..EmailRequest::default()

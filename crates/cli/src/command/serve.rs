@@ -6,7 +6,7 @@ use posthaste_engine::Roles;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::{Global, Role, ServeArguments};
-use crate::config::{CAPTURE, Database, Settings, without_password};
+use crate::config::{CAPTURE, Database, SMTP, Settings, without_password};
 use crate::exit::{Exit, UsageError};
 use crate::serving::Serving;
 use crate::{logging, output, wiring};
@@ -23,14 +23,7 @@ pub(crate) async fn run(global: &Global, arguments: ServeArguments) -> anyhow::R
     let database = settings.database()?;
     let ended = ended_by_signal();
     let serving = Serving::start(&loaded, roles).await?;
-    welcome(
-        settings,
-        &database,
-        roles,
-        serving.address,
-        serving.engine.transport.name(),
-        serving.guarded,
-    );
+    welcome(settings, &database, roles, serving.address, serving.guarded);
     ended.await;
     serving.stop().await
 }
@@ -70,7 +63,6 @@ fn welcome(
     database: &Database,
     roles: Roles,
     address: SocketAddr,
-    transport: &str,
     guarded: bool,
 ) {
     let url = format!("http://{address}");
@@ -85,9 +77,12 @@ fn welcome(
         ));
         return;
     }
-    let mail = match transport {
-        CAPTURE => "to the dev inbox; set SMTP_URL to send it for real".to_owned(),
-        _ => format!("to {}", without_password(&settings.smtp.url)),
+    let mail = match &settings.transport_names()[..] {
+        [only] if only == CAPTURE => {
+            "to the dev inbox; set SMTP_URL to send it for real".to_owned()
+        }
+        [only] if only == SMTP => format!("to {}", without_password(&settings.smtp.url)),
+        names => format!("by {}", names.join(", ")),
     };
     let key = if guarded {
         " -H \"Authorization: Bearer $KEY\""

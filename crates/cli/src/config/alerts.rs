@@ -128,7 +128,7 @@ impl Alerts {
 }
 
 /// Takes what is secret out of the section, for showing it.
-pub(crate) fn hide_secrets(table: &mut Table) {
+pub(super) fn hide_secrets(table: &mut Table) {
     let Some(Value::Table(alerts)) = table.get_mut("alerts") else {
         return;
     };

@@ -11,7 +11,9 @@ mod nearest;
 mod retention;
 mod settings;
 mod shown;
+mod transport;
 mod url;
+mod ways;
 mod well_known;
 
 pub(crate) use flag::Overrides;
@@ -19,3 +21,4 @@ pub(crate) use load::{ConfigError, Loaded, load};
 pub(crate) use messages::MESSAGE_POLICY;
 pub(crate) use settings::{CAPTURE, Database, LogFormat, Settings};
 pub(crate) use url::without_password;
+pub(crate) use ways::SMTP;

@@ -20,7 +20,9 @@ use super::alerts::Alerts;
 use super::load::ConfigError;
 use super::messages::{MESSAGE_POLICY, Messages};
 use super::retention::RetentionSettings;
+use super::transport::TransportSettings;
 use super::url::{credentials_are_encoded, without_password};
+use super::ways::{Breaker, Dns, DomainLimits, RouteSettings};
 
 /// Says on purpose that mail goes to the dev inbox.
 pub(crate) const CAPTURE: &str = "capture";
@@ -35,6 +37,13 @@ pub(crate) struct Settings {
     pub(crate) store: Store,
     pub(crate) broker: Broker,
     pub(crate) smtp: Smtp,
+    #[serde(default)]
+    pub(crate) transport: BTreeMap<String, TransportSettings>,
+    #[serde(default)]
+    pub(crate) route: BTreeMap<String, RouteSettings>,
+    pub(crate) breaker: Breaker,
+    pub(crate) limits: DomainLimits,
+    pub(crate) dns: Dns,
     pub(crate) sender: Sender,
     pub(crate) retry: Retry,
     pub(crate) messages: Messages,
@@ -280,12 +289,12 @@ impl Settings {
                 .map_err(|error| ConfigError::new(format!("policy.{name}"), error.to_string()))?;
             policies.insert(name.clone(), policy.clone());
         }
-        Ok(Policies::new(policies))
+        let routes = self.routes()?;
+        Ok(Policies::new(policies).with_routes(routes.into_keys()))
     }
 
     /// Refuses what is risky or cannot work.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        self.policies()?;
         let at_least = |place: &str, value: Duration, least: Duration| {
             if value < least {
                 let least = HumanDuration(least);
@@ -350,10 +359,12 @@ impl Settings {
         self.messages.check_queue()?;
         self.rabbitmq_options(true)?;
         self.smtp_config()?;
+        self.check_ways()?;
         self.log.filter()?;
         self.trace.check()?;
         self.alerts.check()?;
         self.retention.check()?;
+        self.policies()?;
         self.alert_channels()?;
         credentials_are_encoded("store.url (DATABASE_URL)", &self.store.url)?;
         credentials_are_encoded("broker.url (RABBITMQ_URL)", &self.broker.url)?;

@@ -3,9 +3,9 @@
 use posthaste_server::Setting;
 use toml::{Table, Value};
 
-use super::alerts::hide_secrets;
 use super::load::Loaded;
 use super::url::without_password;
+use super::{alerts, transport};
 
 /// Where a value is from that nobody gave.
 const DEFAULT: &str = "default";
@@ -14,7 +14,8 @@ impl Loaded {
     /// Everything that is in force, without secrets.
     pub(crate) fn without_secrets(&self) -> Table {
         let mut table = self.table.clone();
-        hide_secrets(&mut table);
+        alerts::hide_secrets(&mut table);
+        transport::hide_secrets(&mut table);
         redact(&mut table);
         table
     }

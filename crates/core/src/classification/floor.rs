@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// No server may push an attempt further away than this.
-const LONGEST_FLOOR: Duration = Duration::from_secs(24 * 3600);
+pub(super) const LONGEST_FLOOR: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads "in N seconds", "after N minutes" and the like from a reply's text.
 #[must_use]

@@ -4,7 +4,9 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Certainty, Fault, Verdict, floor_in};
+use super::floor::LONGEST_FLOOR;
+use super::{Certainty, Fault, Verdict};
+use crate::answer::{Answer, Provider};
 use crate::attempt::{Cause, Failure, Stage};
 use crate::status::{DeadReason, Outcome};
 
@@ -32,7 +34,7 @@ impl Stages {
             Self::Content => {
                 matches!(
                     stage,
-                    Stage::Data | Stage::Body | Stage::Gate | Stage::FinalDot
+                    Stage::Data | Stage::Body | Stage::Gate | Stage::FinalDot | Stage::Request
                 )
             }
             Self::AfterDot => stage.is_past_gate(),
@@ -44,7 +46,10 @@ impl Stages {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum CauseKind {
-    AnyButReply,
+    /// Neither a reply nor an answer.
+    Silence,
+    AnswerLost,
+    NotInTime,
     Timeout,
     Disconnected,
     Refused,
@@ -60,7 +65,9 @@ pub enum CauseKind {
 impl CauseKind {
     fn matches(self, cause: &Cause) -> bool {
         match self {
-            Self::AnyButReply => !matches!(cause, Cause::Reply(_)),
+            Self::Silence => !matches!(cause, Cause::Reply(_) | Cause::Answer(_)),
+            Self::AnswerLost => matches!(cause, Cause::AnswerLost(_)),
+            Self::NotInTime => matches!(cause, Cause::NotInTime),
             Self::Timeout => matches!(cause, Cause::Timeout),
             Self::Disconnected => matches!(cause, Cause::Disconnected | Cause::Io(_)),
             Self::Refused => matches!(cause, Cause::Refused),
@@ -99,6 +106,33 @@ pub(super) enum When {
     Codes(&'static [u16]),
     /// A reply with a code in this range whose text names one of these words.
     Text(RangeInclusive<u16>, &'static [&'static str]),
+    /// An answer of this provider that names one of these errors.
+    Named(Provider, &'static [&'static str]),
+    /// An answer of this provider whose text names one of these words.
+    Said(Provider, &'static [&'static str]),
+    /// An answer of any provider with a status in this range.
+    Status(RangeInclusive<u16>),
+    /// An answer of any provider with one of these statuses.
+    Statuses(&'static [u16]),
+}
+
+impl When {
+    fn is_answer(&self, answer: &Answer) -> bool {
+        let says = |words: &[&str]| {
+            let text = answer.text.to_lowercase();
+            words.iter().any(|word| text.contains(word))
+        };
+        match self {
+            Self::Named(provider, names) => {
+                let name = answer.name.as_deref();
+                answer.provider == *provider && name.is_some_and(|name| names.contains(&name))
+            }
+            Self::Said(provider, words) => answer.provider == *provider && says(words),
+            Self::Status(range) => range.contains(&answer.status),
+            Self::Statuses(statuses) => statuses.contains(&answer.status),
+            _ => false,
+        }
+    }
 }
 
 /// One rule of the table.
@@ -122,6 +156,9 @@ impl Rule {
         }
         match (&self.when, failure.reply()) {
             (When::Cause(kind), _) => kind.matches(&failure.cause),
+            (When::Named(..) | When::Said(..) | When::Status(_) | When::Statuses(_), _) => failure
+                .answer()
+                .is_some_and(|answer| self.when.is_answer(answer)),
             (_, None) => false,
             (When::Enhanced(patterns), Some(reply)) => {
                 reply.agreeing_enhanced().is_some_and(|code| {
@@ -161,8 +198,10 @@ fn conclude(
     dead_reason: Option<DeadReason>,
     failure: &Failure,
 ) -> Verdict {
-    let certainty = match outcome {
-        Outcome::Unknown => Certainty::Unknown,
+    let certainty = match (outcome, &failure.cause) {
+        (Outcome::Unknown, _) | (_, Cause::AnswerLost(_)) => Certainty::Unknown,
+        // Someone on the way did not wait for the answer: it is tried again, but by this way only.
+        (_, Cause::Answer(answer)) if matches!(answer.status, 408 | 504) => Certainty::Unknown,
         _ => Certainty::NotSent,
     };
     // A 4xx before any recipient was named speaks about the way out, later about their server.
@@ -172,7 +211,7 @@ fn conclude(
         fault
     };
     let floor = match outcome {
-        Outcome::Transient => failure.reply().and_then(|reply| floor_in(&reply.text)),
+        Outcome::Transient => failure.floor().map(|floor| floor.min(LONGEST_FLOOR)),
         _ => None,
     };
     Verdict {
@@ -182,6 +221,7 @@ fn conclude(
         fault,
         dead_reason,
         floor,
+        asks_for_less: failure.asks_for_less(),
     }
 }
 
@@ -191,12 +231,15 @@ fn conclude(
 pub struct RuleOverride {
     /// Its name, shown as `error_class`.
     pub name: String,
-    /// The basic code, for example 552.
+    /// The basic code, for example 552; for a provider's API, the HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
     /// The enhanced code as text, for example `5.2.2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enhanced: Option<String>,
+    /// The provider's name of the error, for example `daily_quota_exceeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// A part of the text, in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -211,21 +254,22 @@ pub struct RuleOverride {
 }
 
 impl RuleOverride {
-    /// Whether the rule speaks about this failure. Only replies can be matched.
+    /// Whether the rule speaks about this failure. Only replies and answers can be matched.
     #[must_use]
     pub fn matches(&self, failure: &Failure) -> bool {
-        let Some(reply) = failure.reply() else {
-            return false;
+        let (code, said, enhanced, name) = match &failure.cause {
+            Cause::Reply(reply) => (reply.code, &reply.text, reply.enhanced, None),
+            Cause::Answer(answer) => (answer.status, &answer.text, None, answer.name.as_ref()),
+            _ => return false,
         };
-        let contains = |text: &String| reply.text.to_lowercase().contains(&text.to_lowercase());
-        self.code.is_none_or(|code| code == reply.code)
+        let contains = |text: &String| said.to_lowercase().contains(&text.to_lowercase());
+        let is_enhanced =
+            |text: &String| enhanced.is_some_and(|enhanced| enhanced.to_string() == *text);
+        self.code.is_none_or(|wanted| wanted == code)
             && self.stage.is_none_or(|stage| stage == failure.stage)
             && self.text.as_ref().is_none_or(contains)
-            && self.enhanced.as_ref().is_none_or(|enhanced| {
-                reply
-                    .enhanced
-                    .is_some_and(|code| code.to_string() == *enhanced)
-            })
+            && self.error.as_ref().is_none_or(|error| name == Some(error))
+            && self.enhanced.as_ref().is_none_or(is_enhanced)
     }
 
     /// What the rule concludes about this failure.

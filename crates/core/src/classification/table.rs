@@ -1,10 +1,15 @@
-//! The rules for SMTP, in the order in which they are asked.
+//! The rules for SMTP and for silence of any server, in the order in which they are asked.
 
-use super::Fault;
 use super::rule::{CauseKind, EnhancedPattern, Rule, Stages, When};
+use super::{Fault, SENDER_REFUSED};
 use crate::status::{DeadReason, Outcome};
 
-const fn transient(name: &'static str, stages: Stages, when: When, fault: Fault) -> Rule {
+pub(super) const fn transient(
+    name: &'static str,
+    stages: Stages,
+    when: When,
+    fault: Fault,
+) -> Rule {
     Rule {
         name,
         stages,
@@ -15,7 +20,7 @@ const fn transient(name: &'static str, stages: Stages, when: When, fault: Fault)
     }
 }
 
-const fn permanent(
+pub(super) const fn permanent(
     name: &'static str,
     stages: Stages,
     when: When,
@@ -50,12 +55,18 @@ const fn any_of(class: u8, subject: u16) -> EnhancedPattern {
 
 /// The built-in rules. The first one that matches decides.
 pub static RULES: &[Rule] = &[
-    // Failures without a reply. The first rule is the one exception to "it failed": after the
-    // final dot, silence says nothing.
+    // Failures without a reply. After the final dot silence says nothing, unless asking again can
+    // do no harm.
+    transient(
+        "answer_lost",
+        Stages::Any,
+        When::Cause(CauseKind::AnswerLost),
+        Fault::Provider,
+    ),
     Rule {
         name: "reply_lost",
         stages: Stages::AfterDot,
-        when: When::Cause(CauseKind::AnyButReply),
+        when: When::Cause(CauseKind::Silence),
         outcome: Outcome::Unknown,
         fault: Fault::Provider,
         dead_reason: None,
@@ -93,6 +104,12 @@ pub static RULES: &[Rule] = &[
         Stages::Any,
         When::Cause(CauseKind::Refused),
         Fault::Provider,
+    ),
+    transient(
+        "not_in_time",
+        Stages::Any,
+        When::Cause(CauseKind::NotInTime),
+        Fault::Destination,
     ),
     transient(
         "timeout",
@@ -135,7 +152,14 @@ pub static RULES: &[Rule] = &[
     permanent(
         "authentication_failed",
         Stages::Any,
-        When::Enhanced(&[exactly(5, 7, 8), exactly(5, 1, 7), exactly(5, 1, 8)]),
+        When::Enhanced(&[exactly(5, 7, 8)]),
+        Fault::OurConfig,
+        DeadReason::AuthenticationFailed,
+    ),
+    permanent(
+        SENDER_REFUSED,
+        Stages::Any,
+        When::Enhanced(&[exactly(5, 1, 7), exactly(5, 1, 8)]),
         Fault::OurConfig,
         DeadReason::AuthenticationFailed,
     ),
@@ -328,7 +352,7 @@ pub static RULES: &[Rule] = &[
     transient(
         "failed",
         Stages::Any,
-        When::Cause(CauseKind::AnyButReply),
+        When::Cause(CauseKind::Silence),
         Fault::Provider,
     ),
 ];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::decision::{Conclusion, Decision};
+use crate::decision::{Conclusion, Decision, Parking};
 use crate::status::{DeadReason, Status, named};
 
 named! {
@@ -43,6 +43,8 @@ pub enum Event<'a> {
     Gate {
         /// The lease.
         token: i64,
+        /// Which way out is used.
+        transport: &'a str,
     },
     /// Its sender is done.
     Finish {
@@ -50,10 +52,29 @@ pub enum Event<'a> {
         token: i64,
         /// How the attempt ended.
         decision: &'a Decision,
-        /// Which way out was used.
-        transport: &'a str,
+        /// Which way out was used, if one was.
+        transport: Option<&'a str>,
         /// How many attempts may fail, as things stand.
         budget: u32,
+    },
+    /// Its sender found no way out that is free. Nothing was tried.
+    Park {
+        /// The lease.
+        token: i64,
+        /// Where it waits.
+        parking: &'a Parking,
+    },
+    /// A way out for which it waits is free again, and takes it.
+    Unpark {
+        /// For how long.
+        lease: Duration,
+        /// The policy's present maximum.
+        budget: u32,
+    },
+    /// The attempt of this number turned out to have failed by no fault of the email's.
+    Refund {
+        /// Which attempt.
+        number: u32,
     },
     /// Its sender hands it back, unsent.
     Release {
@@ -84,7 +105,17 @@ pub enum Event<'a> {
     /// The caller withdraws it.
     Cancel,
     /// An operator wants it tried again, with a fresh budget.
-    Replay,
+    Replay {
+        /// Whether it is sent even if it is too late.
+        ignores_expiry: bool,
+    },
+    /// A provider said later what became of it, for all of its recipients.
+    Feedback {
+        /// What became of it.
+        feedback: Feedback,
+        /// What the provider said, for people.
+        detail: Option<&'a str>,
+    },
     /// An operator resolves its unknown fate.
     Resolve(Resolution),
     /// An operator knows that it arrived, but one of its recipients had been given up before.
@@ -95,6 +126,15 @@ pub enum Event<'a> {
     Restore,
     /// It became too late to be of use.
     Expire,
+}
+
+/// What a provider says later of an email that it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feedback {
+    /// It arrived at every recipient of whom anything is known.
+    Delivered,
+    /// It was given back, or complained about, by one of them at least.
+    Refused(DeadReason),
 }
 
 /// Why an event changes nothing. Expected in daily operation; not an error.

@@ -4,6 +4,7 @@
 //! Stores execute it; they never decide. What an attempt's result means is decided before, in
 //! [`crate::decision`].
 
+mod end;
 mod event;
 mod state;
 
@@ -11,11 +12,12 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::attempt::AttemptRecord;
-use crate::decision::{Conclusion, Decision};
+use crate::decision::Conclusion;
 use crate::fingerprint::fingerprint;
 use crate::status::{DeadReason, Outcome, Phase, Status};
 
-pub use self::event::{Event, Refusal, Resolution};
+use self::end::{ended, finish, lose, park};
+pub use self::event::{Event, Feedback, Refusal, Resolution};
 pub use self::state::{LOSSES_BEFORE_ALONE, LOSSES_BEFORE_POISON, State};
 
 /// What an event makes of an email.
@@ -78,12 +80,13 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             held(state, *token)?;
             next.locked_until = Some(after(now, *lease));
         }
-        Event::Gate { token } => {
+        Event::Gate { token, transport } => {
             held(state, *token)?;
             if state.phase == Phase::Idle {
                 return Err(Refusal::NotDue);
             }
             next.phase = Phase::Committing;
+            next.transport = Some((*transport).to_owned());
         }
         Event::Finish {
             token,
@@ -91,13 +94,15 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             transport,
             budget,
         } => {
-            finish(state, &mut next, *token, decision, now)?;
+            finish(state, &mut next, *token, decision, *transport, now)?;
             attempt = Some(AttemptRecord {
                 error_class: decision.error_class.clone(),
                 error: decision.error.clone(),
                 stage: decision.stage,
                 reply: decision.reply.clone(),
-                transport: Some((*transport).to_owned()),
+                transport: transport.map(str::to_owned),
+                provider_id: decision.provider_id.clone(),
+                is_free: decision.is_free,
                 budget: Some(*budget),
                 ..ended(state, &next, decision.outcome, now)
             });
@@ -111,7 +116,23 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             next.unlock();
             attempt = Some(ended(state, &next, Outcome::Cancelled, now));
         }
-        Event::ClaimDue { lease, budget } => {
+        Event::Park { token, parking } => {
+            held(state, *token)?;
+            if state.phase == Phase::Committing {
+                return Err(Refusal::InProgress);
+            }
+            next.status = Status::Failed;
+            next.phase = Phase::Idle;
+            // It was no attempt, and so it was not the one that its caller waited for.
+            next.attempt_number -= 1;
+            next.inline &= next.attempt_number > 0;
+            park(&mut next, parking, now);
+        }
+        Event::ClaimDue { .. } if state.waiting_for.is_some() => return Err(Refusal::NotDue),
+        Event::Unpark { .. } if state.waiting_for.is_none() => {
+            return Err(Refusal::NotAllowed(state.status));
+        }
+        Event::ClaimDue { lease, budget } | Event::Unpark { lease, budget } => {
             match state.status {
                 Status::Failed | Status::Pending if state.is_due(now) => {}
                 Status::Failed | Status::Pending => return Err(Refusal::NotDue),
@@ -125,8 +146,23 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                 next.dead_reason = Some(DeadReason::MaxAttemptsExceeded);
             } else {
                 next.status = Status::RetryQueued;
+                next.leave_parking();
                 next.locked_until = Some(after(now, *lease));
             }
+        }
+        Event::Refund { number } => {
+            // Someone may have gone on with it, or it was that attempt's end. What may have sent the
+            // email has its price.
+            if state.status != Status::Failed
+                || state.phase == Phase::Committing
+                || state.attempt_number != *number
+                || state.attempt_number == state.budget_from
+                || state.attempt_count == 0
+                || !state.counts_attempt()
+            {
+                return Err(Refusal::NotAllowed(state.status));
+            }
+            next.attempt_count -= 1;
         }
         Event::Queued { token } => {
             waits_for_ticket(state, *token)?;
@@ -175,7 +211,7 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             Status::Unknown => return Err(Refusal::NotAllowed(state.status)),
             terminal => return Err(Refusal::AlreadyFinished(terminal)),
         },
-        Event::Replay => {
+        Event::Replay { ignores_expiry } => {
             match state.status {
                 Status::Dead | Status::Unknown | Status::Failed => {}
                 Status::Pending | Status::RetryQueued | Status::Sending => {
@@ -184,7 +220,7 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                 other => return Err(Refusal::NotAllowed(other)),
             }
             // Also when an operator gave the uncertain one up in between.
-            next.possible_duplicate |= state.unknown_count > 0;
+            next.possible_duplicate |= state.unknown_count > 0 || state.bound_to.is_some();
             next.status = Status::Pending;
             next.phase = Phase::Idle;
             next.lease_token += 1;
@@ -194,11 +230,44 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             next.unknown_count = 0;
             next.next_attempt_at = Some(now);
             next.last_queued_at = None;
+            next.bound_to = None;
+            next.tried = None;
+            next.ignores_expiry = *ignores_expiry;
             next.forget_error();
             next.dead_reason = None;
+            next.sent_at = None;
             next.finished_at = None;
+            next.leave_parking();
             next.unlock();
         }
+        Event::Feedback { feedback, detail } => match (feedback, state.status) {
+            // One on its way out again is left to whoever sends it.
+            (_, Status::Sending) => return Err(Refusal::InProgress),
+            (Feedback::Delivered, Status::Unknown) => {
+                return transition(state, &Event::Resolve(Resolution::Sent), now);
+            }
+            (Feedback::Refused(reason), Status::Sent | Status::Unknown) => {
+                die(&mut next, *reason, *detail, now);
+            }
+            // It had left after all: no further copy is needed, or would fare better.
+            (feedback, Status::Failed | Status::RetryQueued) if state.bound_to.is_some() => {
+                next.lease_token += 1;
+                match feedback {
+                    Feedback::Delivered => {
+                        next.end(Status::Sent, now);
+                        next.sent_at = Some(now);
+                        next.forget_error();
+                    }
+                    Feedback::Refused(reason) => die(&mut next, *reason, *detail, now),
+                }
+            }
+            (Feedback::Refused(reason @ DeadReason::SpamComplaint), Status::Dead)
+                if state.dead_reason == Some(DeadReason::HardBounce) =>
+            {
+                blame(&mut next, *reason, *detail);
+            }
+            (_, other) => return Err(Refusal::NotAllowed(other)),
+        },
         Event::Resolve(resolution) => {
             if state.status != Status::Unknown {
                 return Err(Refusal::NotAllowed(state.status));
@@ -209,7 +278,10 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
                     next.sent_at = Some(now);
                     next.forget_error();
                 }
-                Resolution::Retry => return transition(state, &Event::Replay, now),
+                Resolution::Retry => {
+                    let ignores_expiry = false;
+                    return transition(state, &Event::Replay { ignores_expiry }, now);
+                }
                 Resolution::Dead => {
                     next.end(Status::Dead, now);
                     next.dead_reason = Some(DeadReason::Uncertain);
@@ -241,6 +313,24 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
     Ok(Transition { next, attempt })
 }
 
+/// What a provider took has come back.
+fn die(next: &mut State, reason: DeadReason, detail: Option<&str>, now: Timestamp) {
+    next.end(Status::Dead, now);
+    blame(next, reason, detail);
+}
+
+/// Says why an email came back, in the provider's words if there are any.
+fn blame(next: &mut State, reason: DeadReason, detail: Option<&str>) {
+    next.dead_reason = Some(reason);
+    let mut error = format!("the provider said later: {reason}");
+    if let Some(detail) = detail {
+        error = format!("{error} ({detail})");
+    }
+    next.fingerprint = Some(fingerprint(&error));
+    next.last_error = Some(error);
+    next.error_class = Some("feedback".into());
+}
+
 fn held(state: &State, token: i64) -> Result<(), Refusal> {
     if state.status == Status::Sending && state.lease_token == token {
         Ok(())
@@ -266,137 +356,5 @@ fn only_from(state: &State, status: Status) -> Result<(), Refusal> {
         Ok(())
     } else {
         Err(Refusal::NotAllowed(state.status))
-    }
-}
-
-/// The worker that held it is gone. What that means depends on how far it had got.
-fn lose(state: &State, next: &mut State, now: Timestamp) -> Result<AttemptRecord, Refusal> {
-    Ok(match (state.status, state.phase) {
-        (Status::Sending, Phase::Committing) => {
-            next.status = Status::Unknown;
-            next.attempt_count += u32::from(state.counts_attempt());
-            next.unknown_count += 1;
-            next.next_attempt_at = Some(now);
-            next.last_error =
-                Some("the worker was lost after the final dot may have been sent".into());
-            next.error_class = Some("worker_lost".into());
-            next.fingerprint = next.last_error.as_deref().map(fingerprint);
-            next.unlock();
-            AttemptRecord {
-                error: next.last_error.clone(),
-                error_class: next.error_class.clone(),
-                ..ended(state, next, Outcome::Unknown, now)
-            }
-        }
-        (Status::Sending, Phase::Idle) => {
-            next.status = Status::Failed;
-            next.next_attempt_at = Some(now);
-            next.unlock();
-            ended(state, next, Outcome::Cancelled, now)
-        }
-        (Status::Sending, _) => {
-            next.lost_count += 1;
-            next.phase = Phase::Idle;
-            if next.lost_count >= LOSSES_BEFORE_POISON {
-                next.end(Status::Dead, now);
-                next.dead_reason = Some(DeadReason::Poison);
-                next.last_error = Some("workers were lost three times while sending it".into());
-                next.error_class = Some("worker_lost".into());
-                next.fingerprint = Some(fingerprint("workers lost"));
-            } else {
-                next.status = Status::Failed;
-                next.next_attempt_at = Some(now);
-                next.unlock();
-            }
-            AttemptRecord {
-                error: Some("the worker was lost before anything was sent".into()),
-                error_class: Some("worker_lost".into()),
-                ..ended(state, next, Outcome::Lost, now)
-            }
-        }
-        (other, _) => return Err(Refusal::NotAllowed(other)),
-    })
-}
-
-fn finish(
-    state: &State,
-    next: &mut State,
-    token: i64,
-    decision: &Decision,
-    now: Timestamp,
-) -> Result<(), Refusal> {
-    if state.lease_token != token || state.status.is_terminal() {
-        return Err(Refusal::StaleToken);
-    }
-    let late = state.status != Status::Sending;
-    // A token that came from a replay, or from nothing yet, was never handed to a worker.
-    if late && state.attempt_number == state.budget_from {
-        return Err(Refusal::StaleToken);
-    }
-    // A late `sent` with the current token is proof. Nothing else is worth believing late.
-    if late && decision.outcome != Outcome::Sent {
-        return Err(Refusal::StaleToken);
-    }
-    let counted = u32::from(state.counts_attempt());
-    if late && state.phase == Phase::Committing {
-        // The attempt was counted as unknown when its worker seemed lost. It was not.
-        next.attempt_count = next.attempt_count.saturating_sub(counted);
-        next.unknown_count = next.unknown_count.saturating_sub(1);
-    }
-    if decision.outcome.is_counted() {
-        next.attempt_count += counted;
-        next.last_error.clone_from(&decision.error);
-        next.error_class.clone_from(&decision.error_class);
-        next.fingerprint.clone_from(&decision.fingerprint);
-    }
-    if decision.outcome == Outcome::Unknown {
-        next.unknown_count += 1;
-    }
-    match &decision.conclusion {
-        Conclusion::Sent => {
-            next.end(Status::Sent, now);
-            next.sent_at = Some(now);
-            next.forget_error();
-        }
-        Conclusion::Dead(reason) => {
-            next.end(Status::Dead, now);
-            next.dead_reason = Some(*reason);
-        }
-        Conclusion::Retry {
-            delay,
-            possible_duplicate,
-        } => {
-            next.status = Status::Failed;
-            next.next_attempt_at = Some(after(now, *delay));
-            next.possible_duplicate |= possible_duplicate;
-            if decision.outcome != Outcome::Unknown {
-                next.phase = Phase::Idle;
-            }
-            next.unlock();
-        }
-        Conclusion::Hold => {
-            next.status = Status::Unknown;
-            next.next_attempt_at = None;
-            next.unlock();
-        }
-    }
-    Ok(())
-}
-
-/// The record of the attempt that ended with the step from `state` to `next`.
-fn ended(state: &State, next: &State, outcome: Outcome, now: Timestamp) -> AttemptRecord {
-    AttemptRecord {
-        number: state.attempt_number,
-        started_at: state.started_at.unwrap_or(now),
-        finished_at: now,
-        outcome,
-        error_class: None,
-        error: None,
-        stage: None,
-        reply: None,
-        transport: None,
-        worker: state.worker.clone(),
-        budget: None,
-        next_attempt_at: next.next_attempt_at,
     }
 }

@@ -15,7 +15,8 @@ pub struct State {
     pub status: Status,
     /// How far the last attempt got.
     pub phase: Phase,
-    /// The number of the last attempt that began; never goes back.
+    /// The number of the last attempt that began. One that was parked before anything was tried
+    /// has not been one.
     pub attempt_number: u32,
     /// Counted attempts since the last replay.
     pub attempt_count: u32,
@@ -30,7 +31,8 @@ pub struct State {
     pub next_attempt_at: Option<Timestamp>,
     /// Until when someone else must not touch it.
     pub locked_until: Option<Timestamp>,
-    /// Raised by begin, cancel and replay; a write with an older one changes nothing.
+    /// Raised by begin, cancel and replay, never goes back; a write with an older one changes
+    /// nothing.
     pub lease_token: i64,
     /// Who holds it.
     pub worker: Option<String>,
@@ -42,6 +44,18 @@ pub struct State {
     pub unknown_count: u32,
     /// Whether a second copy may have left.
     pub possible_duplicate: bool,
+    /// Which ways out must be free again before it is tried; it waits for one of them.
+    pub waiting_for: Option<String>,
+    /// When it becomes too late to wait any longer.
+    pub waits_until: Option<Timestamp>,
+    /// The way out of the last attempt that passed the gate.
+    pub transport: Option<String>,
+    /// Further attempts take this way out: one of its attempts may have sent it.
+    pub bound_to: Option<String>,
+    /// The ways out that failed since the last attempt that counted, separated by commas.
+    pub tried: Option<String>,
+    /// Whether an operator wants it sent although it is too late.
+    pub ignores_expiry: bool,
     /// When its ticket was last published.
     pub last_queued_at: Option<Timestamp>,
     /// What went wrong last.
@@ -78,6 +92,12 @@ impl State {
             lost_count: 0,
             unknown_count: 0,
             possible_duplicate: false,
+            waiting_for: None,
+            waits_until: None,
+            transport: None,
+            bound_to: None,
+            tried: None,
+            ignores_expiry: false,
             last_queued_at: None,
             last_error: None,
             error_class: None,
@@ -141,11 +161,25 @@ impl State {
         self.fingerprint = None;
     }
 
+    pub(super) fn leave_parking(&mut self) {
+        self.waiting_for = None;
+        self.waits_until = None;
+    }
+
+    /// Whether this way out failed since the last attempt that counted.
+    #[must_use]
+    pub fn has_tried(&self, transport: &str) -> bool {
+        let tried = self.tried.as_deref().unwrap_or_default();
+        tried.split(',').any(|name| name == transport)
+    }
+
     pub(super) fn end(&mut self, status: Status, now: Timestamp) {
         self.status = status;
         self.phase = Phase::Idle;
         self.next_attempt_at = None;
         self.finished_at = Some(now);
+        self.tried = None;
+        self.leave_parking();
         self.unlock();
     }
 }

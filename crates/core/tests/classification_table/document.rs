@@ -1,4 +1,4 @@
-//! CLASSIFICATION.md's section on SMTP, row by row.
+//! CLASSIFICATION.md's section on SMTP, row by row, and what it says of answers that never came.
 
 use posthaste_core::attempt::{Cause, Stage};
 use posthaste_core::classification::Fault;
@@ -144,6 +144,12 @@ pub(crate) fn document() -> Vec<Row> {
             provider,
         ),
         row(
+            "(inline) the caller does not wait longer",
+            &[Body],
+            vec![Cause::NotInTime],
+            Expected::Transient(Blame::ThisEmail),
+        ),
+        row(
             "5xx at the banner, EHLO or MAIL (before any RCPT)",
             BEFORE_RECIPIENT,
             replies([
@@ -168,6 +174,18 @@ pub(crate) fn document() -> Vec<Row> {
             &[FinalDot],
             silent_causes(),
             Unknown,
+        ),
+        row(
+            "timeout or reset after the request was written",
+            &[Stage::Request],
+            silent_causes(),
+            Unknown,
+        ),
+        row(
+            "the same, with a provider that honours our idempotency key",
+            &[Stage::Request],
+            vec![Cause::AnswerLost("no answer in time".into())],
+            provider,
         ),
         row(
             "garbage, oversized or out-of-order reply before the dot",

@@ -1,13 +1,15 @@
 //! Every failure has the verdict that CLASSIFICATION.md gives it, and a verdict that makes sense
-//! where the document is silent.
+//! where the document is silent: through SMTP here, through providers' APIs in `http`.
 
 #![allow(clippy::unwrap_used)]
 
 mod document;
+mod http;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use posthaste_core::answer::{Answer, Provider};
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::classification::{Certainty, Classifier, Fault, RULES, RuleOverride, Verdict};
 use posthaste_core::reply::{Enhanced, Reply};
@@ -43,7 +45,14 @@ fn check_sense(failure: &Failure, verdict: &Verdict) {
         "{context}"
     );
     assert_eq!(verdict.dead_reason.is_some(), is_permanent, "{context}");
-    let certainty = if is_unknown {
+    // A lost answer is safe to ask for again, but nobody knows it yet; of one that someone on the way
+    // did not wait for, nobody knows either.
+    let is_lost = match &failure.cause {
+        Cause::AnswerLost(_) => true,
+        Cause::Answer(answer) => matches!(answer.status, 408 | 504),
+        _ => false,
+    };
+    let certainty = if is_unknown || is_lost {
         Certainty::Unknown
     } else {
         Certainty::NotSent
@@ -63,8 +72,8 @@ fn check_sense(failure: &Failure, verdict: &Verdict) {
         "{context}"
     );
     assert!(
-        !is_unknown || failure.stage == FinalDot,
-        "only the final dot is uncertain: {context}"
+        !is_unknown || failure.stage.is_past_gate(),
+        "only what is past the gate is uncertain: {context}"
     );
 }
 
@@ -107,7 +116,7 @@ fn no_rule_is_dead() {
 }
 
 #[test]
-fn a_failure_without_a_reply_is_uncertain_after_the_final_dot_and_certain_before_it() {
+fn a_failure_without_a_reply_is_uncertain_past_the_gate_and_certain_before_it() {
     let classifier = Classifier::default();
     for stage in Stage::ALL {
         for cause in silent_causes() {
@@ -115,7 +124,7 @@ fn a_failure_without_a_reply_is_uncertain_after_the_final_dot_and_certain_before
             let verdict = classifier.classify(&failure);
             check_sense(&failure, &verdict);
             let is_unknown = verdict.outcome == Outcome::Unknown;
-            assert_eq!(is_unknown, *stage == FinalDot, "{failure:?}");
+            assert_eq!(is_unknown, stage.is_past_gate(), "{failure:?}");
         }
     }
 }
@@ -135,7 +144,7 @@ fn every_code_at_every_stage_has_a_verdict_by_its_first_digit() {
                 5 if stage.is_before_recipient() => Outcome::Transient,
                 5 if code == 552 && *stage == Stage::Recipient => Outcome::Transient,
                 5 => Outcome::Permanent,
-                _ if *stage == FinalDot => Outcome::Unknown,
+                _ if stage.is_past_gate() => Outcome::Unknown,
                 _ => Outcome::Transient,
             };
             assert_eq!(verdict.outcome, expected, "{failure:?} gave {verdict:?}");
@@ -223,6 +232,7 @@ fn rule_override(name: &str, retry: bool) -> RuleOverride {
         name: name.into(),
         code: None,
         enhanced: None,
+        error: None,
         text: None,
         stage: None,
         retry,
@@ -304,11 +314,13 @@ fn no_override_makes_a_lost_reply_certain() {
             },
             rule_override("everything", retry),
         ]);
-        let out_of_order = [0, 99, 220, 250, 354, 600, 999].map(|code| Reply::new(code, "what"));
-        let causes = silent_causes();
-        let causes = causes.into_iter().chain(out_of_order.map(Cause::Reply));
-        for cause in causes {
-            let failure = Failure::new(FinalDot, cause);
+        let codes = [0, 99, 220, 250, 354, 600, 999];
+        let replies = codes.map(|code| Cause::Reply(Reply::new(code, "what")));
+        let answers = codes.map(|code| Cause::Answer(Answer::new(Provider::Http, code, None, "")));
+        let causes = silent_causes().into_iter().chain(replies).chain(answers);
+        let stages = [FinalDot, Stage::Request];
+        for (cause, stage) in causes.flat_map(|cause| stages.map(|stage| (cause.clone(), stage))) {
+            let failure = Failure::new(stage, cause);
             let verdict = classifier.classify(&failure);
             assert_eq!(verdict.outcome, Outcome::Unknown, "{failure:?}");
             assert_eq!(verdict.certainty, Certainty::Unknown, "{failure:?}");

@@ -5,20 +5,22 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod arrow;
 mod step;
 mod walk;
 
 use std::collections::BTreeSet;
 
 use posthaste_core::Timestamp;
-use posthaste_core::lifecycle::{Resolution, State};
-use posthaste_core::status::Status;
+use posthaste_core::lifecycle::{Feedback, Resolution, State};
+use posthaste_core::status::{DeadReason, Status};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
+use arrow::documented;
 use step::{Move, Report, Step, Token, settings, steps};
-use walk::{documented, walk};
+use walk::walk;
 
 /// What senders, schedulers and rescuers do next when nothing goes wrong any more, and when.
 /// A lease that is left over from before (`is_orphan`) runs out.
@@ -26,6 +28,7 @@ fn healthy_move(state: &State, is_orphan: bool) -> Option<(Timestamp, Move)> {
     let due = state.next_attempt_at?;
     match state.status {
         Status::Pending | Status::RetryQueued => Some((due, Move::Begin)),
+        Status::Failed if state.waiting_for.is_some() => Some((due, Move::Unpark)),
         Status::Failed => Some((due, Move::ClaimDue)),
         Status::Sending if is_orphan => Some((state.locked_until?, Move::LeaseExpired)),
         Status::Sending => Some((due, Move::Finish(Token::Current, Report::Accepted))),
@@ -81,6 +84,11 @@ fn the_random_walk_goes_along_every_arrow_of_the_documents() {
         Move::Discard,
         Move::Restore,
         Move::Expire,
+        Move::Unpark,
+        Move::Refund { is_last: true },
+        Move::Feedback(Feedback::Delivered),
+        Move::Feedback(Feedback::Refused(DeadReason::HardBounce)),
+        Move::Feedback(Feedback::Refused(DeadReason::SpamComplaint)),
     ];
     moves.extend(Resolution::ALL.iter().map(|r| Move::Resolve(*r)));
     moves.extend(tokens.map(Move::Queued));
@@ -89,6 +97,7 @@ fn the_random_walk_goes_along_every_arrow_of_the_documents() {
     moves.extend(tokens.map(Move::Renew));
     moves.extend(tokens.map(Move::Gate));
     moves.extend(tokens.map(Move::Release));
+    moves.extend(tokens.map(|token| Move::Park(token, 0)));
     moves.extend(tokens.map(|token| Move::Finish(token, Report::Accepted)));
     for action in moves {
         for from in Status::ALL {

@@ -6,17 +6,17 @@ use posthaste_core::address::Address;
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::classification::Classifier;
 use posthaste_core::decision::{
-    Budget, Conclusion, Decision, RecipientResult, decide, settle_unknown,
+    Budget, Conclusion, Decision, Parking, RecipientResult, decide, settle_unknown,
 };
 use posthaste_core::email::{Recipient, RecipientStatus};
-use posthaste_core::lifecycle::{Resolution, State};
+use posthaste_core::lifecycle::{Feedback, Resolution, State};
 use posthaste_core::reply::Reply;
 use posthaste_core::retry_policy::{Backoff, OnUnknown, RetryPolicy};
 use posthaste_core::status::{DeadReason, Outcome};
 use proptest::prelude::*;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
-pub(crate) const PARKED: Duration = Duration::from_secs(15);
+pub(crate) const NOT_TRIED: Duration = Duration::from_secs(15);
 
 /// Which token an event carries, seen from the current one.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,8 +36,12 @@ pub(crate) enum Report {
     Deferred(Option<u64>),
     Refused,
     ReplyLost,
-    /// Not tried at all: the way out is closed.
-    Parked,
+    /// Given up before anything was tried.
+    NotTried,
+    /// The way out failed: it waits for it, with a floor in seconds.
+    Parked(u64),
+    /// The way out failed: another one is tried.
+    FailedOver,
 }
 
 impl Report {
@@ -54,6 +58,14 @@ pub(crate) enum Move {
     Gate(Token),
     Finish(Token, Report),
     Release(Token),
+    /// No way out was free, with a floor in seconds.
+    Park(Token, u64),
+    Unpark,
+    /// The last attempt is given back, or the one before it.
+    Refund {
+        is_last: bool,
+    },
+    Feedback(Feedback),
     ClaimDue,
     Queued(Token),
     Unqueued(Token),
@@ -75,6 +87,7 @@ impl Move {
             | Self::Gate(token)
             | Self::Finish(token, _)
             | Self::Release(token)
+            | Self::Park(token, _)
             | Self::Queued(token)
             | Self::Unqueued(token) => Some(token),
             _ => None,
@@ -86,7 +99,7 @@ impl Move {
             Self::Resolve(resolution) => format!("Resolve {resolution}"),
             other => {
                 let debug = format!("{other:?}");
-                debug.split('(').next().unwrap().to_owned()
+                debug.split(['(', ' ']).next().unwrap().to_owned()
             }
         }
     }
@@ -129,8 +142,27 @@ pub(crate) fn reports() -> impl Strategy<Value = Report> {
         4 => proptest::option::of(1u64..120).prop_map(Report::Deferred),
         1 => Just(Report::Refused),
         4 => Just(Report::ReplyLost),
-        1 => Just(Report::Parked),
+        1 => Just(Report::NotTried),
+        2 => (0u64..60).prop_map(Report::Parked),
+        2 => Just(Report::FailedOver),
     ]
+}
+
+pub(crate) fn feedback() -> impl Strategy<Value = Feedback> {
+    prop::sample::select(&[
+        Feedback::Delivered,
+        Feedback::Refused(DeadReason::HardBounce),
+        Feedback::Refused(DeadReason::SpamComplaint),
+    ])
+}
+
+/// Where an email waits that found no way out.
+pub(crate) fn parking(floor: u64) -> Parking {
+    Parking {
+        waiting_for: "primary,secondary".into(),
+        floor: Duration::from_secs(floor),
+        waits_until: None,
+    }
 }
 
 pub(crate) fn moves() -> impl Strategy<Value = Move> {
@@ -141,6 +173,10 @@ pub(crate) fn moves() -> impl Strategy<Value = Move> {
         8 => tokens().prop_map(Move::Gate),
         8 => (tokens(), reports()).prop_map(|(token, report)| Move::Finish(token, report)),
         2 => tokens().prop_map(Move::Release),
+        3 => (tokens(), 0u64..60).prop_map(|(token, floor)| Move::Park(token, floor)),
+        4 => Just(Move::Unpark),
+        2 => any::<bool>().prop_map(|is_last| Move::Refund { is_last }),
+        2 => feedback().prop_map(Move::Feedback),
         8 => Just(Move::ClaimDue),
         4 => tokens().prop_map(Move::Queued),
         2 => tokens().prop_map(Move::Unqueued),
@@ -210,7 +246,10 @@ pub(crate) fn decision_on(
 ) -> Decision {
     let result = match report {
         Report::Accepted | Report::AcceptedInPart => {
-            RecipientResult::Accepted(Reply::new(250, "2.0.0 OK"))
+            RecipientResult::Accepted(Reply::new(250, "2.0.0 OK").into())
+        }
+        Report::Parked(_) | Report::FailedOver => {
+            RecipientResult::Failed(Failure::new(Stage::Connect, Cause::Refused))
         }
         Report::Deferred(floor) => {
             let text = floor.map_or("4.2.0 Busy".into(), |seconds| {
@@ -224,20 +263,12 @@ pub(crate) fn decision_on(
             RecipientResult::Failed(Failure::new(Stage::Recipient, cause))
         }
         Report::ReplyLost => RecipientResult::Failed(Failure::new(Stage::FinalDot, Cause::Timeout)),
-        Report::Parked => {
-            return Decision {
-                conclusion: Conclusion::Retry {
-                    delay: PARKED,
-                    possible_duplicate: false,
-                },
-                outcome: Outcome::Cancelled,
-                error_class: None,
-                error: None,
-                fingerprint: None,
-                stage: None,
-                reply: None,
-                recipients: Vec::new(),
+        Report::NotTried => {
+            let retry = Conclusion::Retry {
+                delay: NOT_TRIED,
+                possible_duplicate: false,
             };
+            return Decision::new(retry, Outcome::Cancelled);
         }
     };
     let mut before = vec![recipient("ann", RecipientStatus::Waiting)];
@@ -246,14 +277,19 @@ pub(crate) fn decision_on(
     }
     let budget = Budget::of(state, setting.max_attempts(), None);
     let classifier = Classifier::default();
-    decide(
+    let decision = decide(
         &before,
         &[result],
         &classifier,
         &setting.policy,
         &budget,
         random,
-    )
+    );
+    match report {
+        Report::Parked(floor) => decision.parked(parking(floor)),
+        Report::FailedOver => decision.failed_over(),
+        _ => decision,
+    }
 }
 
 /// What the policy says about an attempt that is already counted as unknown.

@@ -1,4 +1,4 @@
-//! The model: where events lead according to the documents, and what holds at every moment.
+//! The model walks beside the lifecycle, and checks what holds at every moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,58 +13,12 @@ use posthaste_core::status::{DeadReason, Outcome, Phase, Status};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::step::{LEASE, Move, Report, Setting, Step, Token, decision_on, settlement_of};
+use crate::arrow::{documented, is_timely};
+use crate::step::{LEASE, Move, Report, Setting, Step, Token, decision_on, parking, settlement_of};
 
-/// The arrows of DESIGN §4 and §5: where a move may lead from a state. Empty: it is refused.
-pub(crate) fn documented(action: Move, from: Status) -> &'static [Status] {
-    use Status::{
-        Cancelled, Dead, Discarded, Failed, Pending, RetryQueued, Sending, Sent, Unknown,
-    };
-    match (action, from) {
-        (Move::Begin, Pending | RetryQueued) => &[Sending],
-        (Move::Prepare(_) | Move::Renew(_) | Move::Gate(_), Sending) => &[Sending],
-        (Move::Finish(..), Sending) => &[Sent, Failed, Unknown, Dead],
-        // Late proof: delivered to all, or to those who were left.
-        (Move::Finish(_, report), Pending | Failed | RetryQueued | Unknown) if report.is_sent() => {
-            &[Sent, Dead]
-        }
-        (Move::Release(_), Sending) => &[Pending, Failed],
-        (Move::ClaimDue, Pending) => &[RetryQueued],
-        // Given up here only when the budget was lowered, which a walk does not do.
-        (Move::ClaimDue, Failed) => &[RetryQueued],
-        (Move::Queued(_), Pending) => &[Pending],
-        (Move::Queued(_), RetryQueued) => &[RetryQueued],
-        (Move::Unqueued(_), Pending) => &[Pending],
-        (Move::Unqueued(_) | Move::LeaseExpired, RetryQueued) => &[Pending, Failed],
-        (Move::LeaseExpired, Sending) => &[Failed, Unknown, Dead],
-        (Move::Settle, Unknown) => &[Failed, Unknown],
-        (Move::Cancel, Pending | Failed | RetryQueued) => &[Cancelled],
-        (Move::Replay, Dead | Unknown | Failed) => &[Pending],
-        (Move::Resolve(Resolution::Sent), Unknown) => &[Sent],
-        (Move::Resolve(Resolution::Retry), Unknown) => &[Pending],
-        (Move::Resolve(Resolution::Dead), Unknown) => &[Dead],
-        (Move::Discard, Dead) => &[Discarded],
-        (Move::Restore, Discarded) => &[Dead],
-        (Move::Expire, Pending | Failed | RetryQueued) => &[Dead],
-        _ => &[],
-    }
-}
-
-/// What else must hold for a move to be allowed.
-pub(crate) fn is_timely(action: Move, state: &State, now: Timestamp) -> bool {
-    let is_due = state.next_attempt_at.is_some_and(|at| at <= now);
-    match action {
-        Move::Begin | Move::ClaimDue => is_due,
-        Move::LeaseExpired => state.locked_until.is_some_and(|until| until <= now),
-        Move::Settle => state.next_attempt_at.is_some(),
-        Move::Prepare(_) => state.phase != Phase::Committing,
-        // One that must be sent alone has to come to its turn first.
-        Move::Gate(_) => state.phase != Phase::Idle,
-        // A token that came from a replay was never handed to a worker.
-        Move::Finish(..) => state.attempt_number > state.budget_from,
-        _ => true,
-    }
-}
+const REPLAY: Event<'static> = Event::Replay {
+    ignores_expiry: false,
+};
 
 pub(crate) struct Walk {
     setting: Setting,
@@ -82,6 +36,10 @@ pub(crate) struct Walk {
     has_spoken: bool,
     /// A scheduler claimed it and has not yet said whether its ticket was published.
     awaits_publishing: bool,
+    /// Whether the first attempt is its caller's.
+    inline: bool,
+    /// Whether a provider gave it back that had taken it.
+    came_back: bool,
     pub(crate) edges: BTreeSet<(String, Status, Status)>,
 }
 
@@ -106,6 +64,8 @@ impl Walk {
             not_before: due,
             has_spoken: false,
             awaits_publishing: false,
+            inline: setting.inline,
+            came_back: false,
             edges: BTreeSet::new(),
         }
     }
@@ -122,6 +82,10 @@ impl Walk {
                 return Ok(());
             }
         }
+        if matches!(step.action, Move::Refund { .. }) && !self.has_spent() {
+            // Stores look at the record first.
+            return Ok(());
+        }
         let token = match step.action.token() {
             Some(Token::Older(n)) => self.state.lease_token - n,
             Some(Token::Newer(n)) => self.state.lease_token + n,
@@ -134,6 +98,19 @@ impl Walk {
             }
             _ => None,
         };
+        // One that may have been sent keeps to its way out.
+        let way = match &before.bound_to {
+            Some(bound) => bound.as_str(),
+            None if step.random < 0.5 => "primary",
+            None => "secondary",
+        };
+        let gated = before.transport.as_deref();
+        let is_gated = before.phase == Phase::Committing;
+        let floor = match step.action {
+            Move::Park(_, floor) => floor,
+            _ => 0,
+        };
+        let parking = parking(floor);
         let settlement = settlement_of(&before, &self.setting, step.random);
         let event = match step.action {
             Move::Begin => Event::Begin {
@@ -145,11 +122,29 @@ impl Walk {
                 token,
                 lease: LEASE,
             },
-            Move::Gate(_) => Event::Gate { token },
+            Move::Gate(_) => Event::Gate {
+                token,
+                transport: way,
+            },
+            Move::Park(..) => Event::Park {
+                token,
+                parking: &parking,
+            },
+            Move::Unpark => Event::Unpark {
+                lease: LEASE,
+                budget: self.setting.policy.max_attempts,
+            },
+            Move::Refund { is_last } => Event::Refund {
+                number: before.attempt_number - u32::from(!is_last),
+            },
+            Move::Feedback(feedback) => Event::Feedback {
+                feedback,
+                detail: None,
+            },
             Move::Finish(..) => Event::Finish {
                 token,
                 decision: decision.as_ref().unwrap(),
-                transport: "smtp",
+                transport: if is_gated { gated } else { Some(way) },
                 budget: self.setting.policy.max_attempts,
             },
             Move::Release(_) => Event::Release { token },
@@ -162,7 +157,7 @@ impl Walk {
             Move::LeaseExpired => Event::LeaseExpired,
             Move::Settle => Event::Settle(&settlement),
             Move::Cancel => Event::Cancel,
-            Move::Replay => Event::Replay,
+            Move::Replay => REPLAY,
             Move::Resolve(resolution) => Event::Resolve(resolution),
             Move::Discard => Event::Discard,
             Move::Restore => Event::Restore,
@@ -222,11 +217,20 @@ impl Walk {
                 | Move::Replay
                 | Move::Resolve(Resolution::Retry)
                 | Move::Expire
-        );
+        ) || matches!(step.action, Move::Feedback(_))
+            && matches!(before.status, Status::Failed | Status::RetryQueued);
         let token = before.lease_token + i64::from(raises_token);
         prop_assert_eq!(next.lease_token, token, "{:?}", step);
-        let number = before.attempt_number + u32::from(step.action == Move::Begin);
+        // What was parked before anything was tried has not been an attempt.
+        let number = before.attempt_number + u32::from(step.action == Move::Begin)
+            - u32::from(matches!(step.action, Move::Park(..)));
         prop_assert_eq!(next.attempt_number, number, "{:?}", step);
+        let is_replay = matches!(step.action, Move::Replay | Move::Resolve(Resolution::Retry));
+        if is_replay {
+            prop_assert_eq!(&next.bound_to, &None);
+        } else if before.bound_to.is_some() {
+            prop_assert_eq!(&next.bound_to, &before.bound_to, "{:?}", step);
+        }
 
         let ends_attempt = matches!(step.action, Move::Finish(..) | Move::Release(_))
             || (step.action == Move::LeaseExpired && before.status == Status::Sending);
@@ -236,7 +240,7 @@ impl Walk {
         }
 
         // Nothing but a claim leaves a scheduler's lock, and whatever comes next ends it.
-        self.awaits_publishing = step.action == Move::ClaimDue;
+        self.awaits_publishing = matches!(step.action, Move::ClaimDue | Move::Unpark);
         match step.action {
             Move::Begin => {
                 prop_assert!(now >= self.not_before, "I7: too early by {:?}", step);
@@ -254,12 +258,25 @@ impl Walk {
             Move::Finish(..) => {
                 let decision = decision.unwrap();
                 self.has_spoken = decision.outcome != Outcome::Unknown;
+                match &decision.conclusion {
+                    Conclusion::Park(parking) => {
+                        prop_assert_eq!(&next.waiting_for, &Some(parking.waiting_for.clone()));
+                        self.wait_for(next, parking.floor);
+                    }
+                    Conclusion::Elsewhere => {
+                        let failed = self.records.values().next_back().unwrap();
+                        let failed = failed.transport.as_deref().unwrap();
+                        prop_assert!(next.has_tried(failed), "{:?}", next);
+                        self.wait_for(next, Duration::ZERO);
+                    }
+                    _ => prop_assert_eq!(&next.tried, &None),
+                }
                 if let Conclusion::Retry { delay, .. } = decision.conclusion {
                     self.wait_for(next, delay);
                     prop_assert_eq!(next.next_attempt_at, Some(self.not_before));
                     if decision.outcome.is_counted() {
                         // The first attempt counts for the waiting, even if not for the budget.
-                        let failures = next.attempt_count + u32::from(self.setting.inline);
+                        let failures = next.attempt_count + u32::from(self.inline);
                         let backoff = self.setting.policy.backoff(failures);
                         prop_assert!(delay >= backoff, "I7: {:?} < {:?}", delay, backoff);
                     }
@@ -271,6 +288,16 @@ impl Walk {
                     prop_assert!(next.next_attempt_at >= Some(floor), "I7: under the floor");
                 }
             }
+            Move::Park(_, floor) => {
+                self.inline &= next.attempt_number > 0;
+                self.has_spoken = true;
+                self.wait_for(next, Duration::from_secs(floor));
+            }
+            Move::Refund { .. } => {
+                let record = self.records.get_mut(&before.attempt_number).unwrap();
+                record.is_free = true;
+            }
+            Move::Feedback(_) => self.came_back |= before.status == Status::Sent,
             Move::Settle => {
                 if let Conclusion::Retry { delay, .. } = settlement {
                     self.wait_for(next, *delay);
@@ -292,8 +319,9 @@ impl Walk {
                 prop_assert_eq!(&next.last_error, &None);
                 self.budget_from = before.attempt_number;
                 self.losses = 0;
+                self.came_back = false;
                 self.not_before = now;
-                let again = transition(next, &Event::Replay, now);
+                let again = transition(next, &REPLAY, now);
                 prop_assert!(again.is_err(), "replayed twice: {:?}", again);
             }
             Move::LeaseExpired if before.status == Status::Sending => {
@@ -304,6 +332,18 @@ impl Walk {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether an attempt spent the budget.
+    fn is_spent(&self, record: &AttemptRecord) -> bool {
+        record.outcome.is_counted() && !record.is_free && !(self.inline && record.number == 1)
+    }
+
+    /// Whether the last attempt did.
+    fn has_spent(&self) -> bool {
+        let state = &self.state;
+        let last = self.records.get(&state.attempt_number);
+        state.attempt_number > state.budget_from && last.is_some_and(|last| self.is_spent(last))
     }
 
     fn wait_for(&mut self, next: &State, delay: Duration) {
@@ -334,12 +374,18 @@ impl Walk {
         }
 
         let current = self.records.range(self.budget_from + 1..);
-        let is_spent =
-            |r: &AttemptRecord| r.outcome.is_counted() && !(self.setting.inline && r.number == 1);
-        let counted = current.clone().filter(|(_, r)| is_spent(r));
+        let counted = current.clone().filter(|(_, r)| self.is_spent(r));
         prop_assert_eq!(state.attempt_count as usize, counted.count(), "{:?}", state);
         let unknown = current.filter(|(_, r)| r.outcome == Outcome::Unknown);
         prop_assert_eq!(state.unknown_count as usize, unknown.count(), "{:?}", state);
+        prop_assert!(
+            state.unknown_count == 0 || state.bound_to.is_some(),
+            "{:?}",
+            state
+        );
+        prop_assert_eq!(state.inline, self.inline);
+        prop_assert!(state.waiting_for.is_none() || status == Status::Failed);
+        prop_assert!(state.waits_until.is_none() || state.waiting_for.is_some());
         prop_assert!(
             state.attempt_count <= self.setting.max_attempts(),
             "I7: {:?}",
@@ -365,7 +411,7 @@ impl Walk {
         prop_assert_eq!(state.finished_at.is_some(), is_over, "{:?}", state);
         prop_assert_eq!(
             state.sent_at.is_some(),
-            status == Status::Sent,
+            status == Status::Sent || self.came_back,
             "{:?}",
             state
         );

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use posthaste_core::Timestamp;
 use posthaste_core::address::{Address, Mailbox};
+use posthaste_core::duration::HumanDuration;
 use posthaste_core::email::{EmailId, Envelope, NewEmail, PolicyChoice, Summary};
 use posthaste_core::retry_policy::RetryPolicy;
 use posthaste_core::status::Priority;
@@ -20,6 +21,7 @@ use super::mime::{self, Attachment, Parts};
 use super::rejected::Rejected;
 use super::templated::{Defaults, Wanted};
 use crate::Policies;
+use crate::ways::DEFAULT_ROUTE;
 
 const MOST_RECIPIENTS: usize = 1_000;
 const LONGEST_SUBJECT: usize = 1_000;
@@ -109,8 +111,14 @@ pub struct EmailRequest {
     pub send_at: Option<String>,
     /// Not after, as RFC 3339.
     pub expires_at: Option<String>,
+    /// Not later than this time after it may be sent, as in `10m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expire_after: Option<String>,
     /// Which retry policy.
     pub retry_policy: Option<PolicyRequest>,
+    /// Which route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
     /// `high`, `normal` or `low`.
     pub priority: Option<String>,
     /// The caller's own data.
@@ -163,7 +171,16 @@ impl EmailRequest {
             .as_ref()
             .and_then(|given| Calendar::check(given, &mut findings));
         let (send_at, expires_at) = self.check_times(now, &mut findings);
+        let expire_after = self.check_expiry(&mut findings);
         let policy = self.check_policy(policies, &defaults, &mut findings);
+        let route = self.route.clone().or_else(|| defaults.route.clone());
+        if let Some(message) = self
+            .route
+            .as_deref()
+            .and_then(|name| policies.unknown_route(name))
+        {
+            findings.note("route", message);
+        }
         let priority = match &self.priority {
             Some(text) => findings
                 .check("priority", text.parse())
@@ -181,7 +198,7 @@ impl EmailRequest {
             PolicyChoice::Named(_) => None,
         };
         let expires_at = expires_at.or_else(|| {
-            let after = policies.of(&policy).expire_after?;
+            let after = expire_after.or(policies.of(&policy).expire_after)?;
             send_at.unwrap_or(now).checked_add(after.0).ok()
         });
         let content = mime::build(&Parts {
@@ -218,6 +235,7 @@ impl EmailRequest {
             metadata: self.metadata,
             policy,
             max_attempts,
+            route: route.filter(|name| name != DEFAULT_ROUTE),
             send_at,
             expires_at,
             traceparent: self.traceparent,
@@ -380,6 +398,21 @@ impl EmailRequest {
         }
         // What was to be sent in the past is sent now.
         (send_at.filter(|at| *at > now), expires_at)
+    }
+
+    fn check_expiry(&self, findings: &mut Findings) -> Option<HumanDuration> {
+        let text = self.expire_after.as_ref()?;
+        if self.expires_at.is_some() {
+            findings.note(
+                "expire_after",
+                "stands beside expires_at; leave out one of them",
+            );
+        }
+        let after: HumanDuration = findings.check("expire_after", text.parse())?;
+        if after.0.is_zero() || after.0 > FURTHEST.unsigned_abs() {
+            findings.note("expire_after", "must be longer than 0s and at most a year");
+        }
+        Some(after)
     }
 
     fn check_policy(

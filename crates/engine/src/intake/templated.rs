@@ -16,6 +16,7 @@ pub(super) type Wanted = Result<Arc<ReadyTemplate>, String>;
 pub(super) struct Defaults {
     pub(super) policy: PolicyChoice,
     pub(super) priority: Priority,
+    pub(super) route: Option<String>,
 }
 
 impl Default for Defaults {
@@ -23,6 +24,7 @@ impl Default for Defaults {
         Self {
             policy: PolicyChoice::default(),
             priority: Priority::Normal,
+            route: None,
         }
     }
 }
@@ -71,6 +73,7 @@ impl EmailRequest {
         Defaults {
             policy: content.policy.clone(),
             priority: content.priority,
+            route: content.route.clone(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What people see and do. API, dashboard and command line all come through here.
 
 mod operation;
+mod way;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use posthaste_core::port::{
 };
 use tokio::sync::Notify;
 
-use crate::Policies;
+pub use self::way::{SuppressError, SuppressionPage, Switched, TransportView};
+use crate::{Policies, Ways};
 
 /// The most emails a list shows at once.
 pub const LONGEST_LIST: usize = 500;
@@ -35,6 +37,8 @@ pub struct Operator {
     scheduler: Arc<Notify>,
     bulk: Arc<Notify>,
     channels: Vec<String>,
+    ways: Option<Arc<Ways>>,
+    parked: way::ParkedCount,
 }
 
 impl Operator {
@@ -47,6 +51,8 @@ impl Operator {
             scheduler,
             bulk: Arc::default(),
             channels: Vec::new(),
+            ways: None,
+            parked: way::ParkedCount::default(),
         }
     }
 
@@ -54,6 +60,13 @@ impl Operator {
     #[must_use]
     pub fn waking(mut self, bulk: Arc<Notify>) -> Self {
         self.bulk = bulk;
+        self
+    }
+
+    /// The same, with ways out to look at.
+    #[must_use]
+    pub fn sending_by(mut self, ways: Arc<Ways>) -> Self {
+        self.ways = Some(ways);
         self
     }
 

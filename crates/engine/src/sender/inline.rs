@@ -71,7 +71,7 @@ impl Sender {
         let held = self.leases.hold(started.lease, asked);
         let (sender, patience) = (Arc::clone(self), self.config.patience);
         let attempt = self.tasks.spawn(async move {
-            let state = sender.attempt(started, held, Some(patience)).await;
+            let state = sender.attempt(started, held, Some(patience), false).await;
             drop(permit);
             state
         });

@@ -8,6 +8,7 @@
 mod attempt;
 pub(crate) mod inline;
 mod lease_keeper;
+mod parked;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use posthaste_core::Timestamp;
 use posthaste_core::classification::Classifier;
 use posthaste_core::port::{
-    Begun, Broker, SharedStore, Started, TicketDelivery, Tracer, Transport, Unticketed,
+    Begun, Broker, SharedStore, Started, TicketDelivery, Tracer, Unticketed,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -23,14 +24,14 @@ use tokio_util::task::TaskTracker;
 
 use self::lease_keeper::LeaseKeeper;
 use crate::scheduler::note_dead;
-use crate::{Metrics, Policies};
+use crate::{Metrics, Policies, Ways};
 
 /// With no ticket for this long, a sender that has room looks into the store itself.
 const IDLE: Duration = Duration::from_millis(500);
 /// When someone else holds what is due, the next look comes after this time.
 const HELD_ELSEWHERE: Duration = Duration::from_millis(20);
 /// Attempts under way per connection: while one talks, another's commit is under way.
-const ATTEMPTS_PER_CONNECTION: usize = 2;
+pub(crate) const ATTEMPTS_PER_CONNECTION: usize = 2;
 
 /// For this long tickets are kept while the store is away.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -61,7 +62,7 @@ pub struct SenderConfig {
 pub struct Sender {
     store: SharedStore,
     broker: Option<Arc<dyn Broker>>,
-    transport: Arc<dyn Transport>,
+    ways: Arc<Ways>,
     policies: Arc<Policies>,
     classifier: Classifier,
     metrics: Arc<Metrics>,
@@ -69,6 +70,9 @@ pub struct Sender {
     tracer: Arc<dyn Tracer>,
     config: SenderConfig,
     permits: Arc<Semaphore>,
+    /// For emails that waited for a way out: whoever waits for tickets holds all other permits that
+    /// are free, and would leave them one at a time.
+    parked_permits: Arc<Semaphore>,
     /// For attempts that callers wait for: they do not stand in line behind a backlog. The
     /// connections they share with it.
     inline_permits: Arc<Semaphore>,
@@ -85,8 +89,8 @@ pub struct SenderParts {
     pub store: SharedStore,
     /// Where tickets come from. Without one, emails are claimed from the store.
     pub broker: Option<Arc<dyn Broker>>,
-    /// The way out.
-    pub transport: Arc<dyn Transport>,
+    /// The ways out.
+    pub ways: Arc<Ways>,
     /// The retry policies.
     pub policies: Arc<Policies>,
     /// What failures mean.
@@ -106,7 +110,7 @@ impl Sender {
         let SenderParts {
             store,
             broker,
-            transport,
+            ways,
             policies,
             classifier,
             metrics,
@@ -117,13 +121,14 @@ impl Sender {
         let permits = config.connections.max(1) * ATTEMPTS_PER_CONNECTION;
         Arc::new(Self {
             permits: Arc::new(Semaphore::new(permits)),
+            parked_permits: Arc::new(Semaphore::new(permits)),
             inline_permits: Arc::new(Semaphore::new(permits)),
             started_at: store.now(),
             tasks: TaskTracker::new(),
             abort: CancellationToken::new(),
             store,
             broker,
-            transport,
+            ways,
             policies,
             classifier,
             metrics,
@@ -138,11 +143,14 @@ impl Sender {
     /// before the gate are released; what passed the gate is waited for.
     pub async fn run(self: Arc<Self>, shutdown: CancellationToken, drain: Duration) {
         let keeper = tokio::spawn(Arc::clone(&self.leases).run());
+        let ways = tokio::spawn(Arc::clone(&self).watch_ways(shutdown.clone()));
         match self.broker.clone() {
             _ if !self.config.takes_waiting => shutdown.cancelled().await,
             Some(broker) => self.take_tickets(&*broker, &shutdown).await,
             None => self.claim_until(&shutdown).await,
         }
+        // Whoever lets emails go begins no more of them once this has ended.
+        let _ = ways.await;
         self.tasks.close();
         let grace = (drain / 4).min(Duration::from_secs(2));
         if tokio::time::timeout(drain.saturating_sub(grace), self.tasks.wait())
@@ -158,7 +166,7 @@ impl Sender {
             let _ = tokio::time::timeout(grace, self.tasks.wait()).await;
         }
         keeper.abort();
-        self.transport.close().await;
+        self.ways.close().await;
     }
 
     /// Claims from the store: when woken, when the next email is due, and now and then.
@@ -254,7 +262,7 @@ impl Sender {
         for (begun, permit) in begun.into_iter().zip(permits) {
             // Finished, in progress, not due, not there: then there is nothing to do.
             if let Begun::Started(started) = begun {
-                self.spawn_attempt(*started, asked, permit);
+                self.spawn_attempt(*started, asked, permit, false);
             }
         }
         broker.acknowledge(deliveries).await;
@@ -310,7 +318,7 @@ impl Sender {
                 }
                 for (started, permit) in started.into_iter().zip(permits) {
                     self.note_retry(&started);
-                    self.spawn_attempt(started, asked, permit);
+                    self.spawn_attempt(started, asked, permit, false);
                 }
                 found
             }
@@ -354,13 +362,14 @@ impl Sender {
         started: Started,
         asked: Instant,
         permit: OwnedSemaphorePermit,
+        is_parked: bool,
     ) {
         let held = self.leases.hold(started.lease, asked);
         let sender = Arc::clone(self);
         self.tasks.spawn(async move {
             match sender.its_turn(&started, permit).await {
-                Some(_permits) => drop(sender.attempt(started, held, None).await),
-                None => sender.release(&held).await,
+                Some(_permits) => drop(sender.attempt(started, held, None, is_parked).await),
+                None => sender.release(&held, None).await,
             }
         });
     }
@@ -371,15 +380,20 @@ impl Sender {
         &self,
         started: &Started,
         permit: OwnedSemaphorePermit,
-    ) -> Option<OwnedSemaphorePermit> {
+    ) -> Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
         if !started.state.is_sent_alone() {
-            return Some(permit);
+            return Some((permit, None));
         }
         drop(permit);
         let all = self.config.connections.max(1) * ATTEMPTS_PER_CONNECTION;
         let all = u32::try_from(all).unwrap_or(u32::MAX);
+        let everything = async {
+            let permits = Arc::clone(&self.permits).acquire_many_owned(all).await;
+            let parked = Arc::clone(&self.parked_permits).acquire_many_owned(all);
+            Some((permits.ok()?, parked.await.ok()))
+        };
         let permits = tokio::select! {
-            permits = Arc::clone(&self.permits).acquire_many_owned(all) => permits.ok()?,
+            permits = everything => permits?,
             () = self.abort.cancelled() => return None,
         };
         let prepared = self.store.prepare(started.lease).await;

@@ -44,6 +44,13 @@ pub(super) fn content(
     }
     check_texts(content, &mut findings);
     check_policy(content, policies, &mut findings);
+    if let Some(message) = content
+        .route
+        .as_deref()
+        .and_then(|name| policies.unknown_route(name))
+    {
+        findings.note("route", message);
+    }
     let sample = serde_json::to_string(&content.sample).unwrap_or_default();
     if sample.len() > LARGEST_SAMPLE_BYTES {
         let most = LARGEST_SAMPLE_BYTES / 1024;

@@ -138,7 +138,7 @@ impl Desk {
             Finish {
                 lease: started.lease,
                 decision: dead_of(DeadReason::HardBounce, error),
-                transport: "smtp".into(),
+                transport: Some("smtp".into()),
                 budget: 8,
                 removes_sent: false,
             }

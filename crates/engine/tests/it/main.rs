@@ -10,4 +10,5 @@ mod message;
 mod message_lane;
 mod scheduling;
 mod template;
+mod ways;
 mod world;

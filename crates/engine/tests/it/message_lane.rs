@@ -22,6 +22,7 @@ use posthaste_engine::metrics::Source;
 use posthaste_engine::runtime::EngineParts;
 use posthaste_engine::{
     AlertConfig, Engine, EngineConfig, MessageConfig, MessageMetrics, Metrics, Policies, Roles,
+    Ways,
 };
 use posthaste_store::{SqliteOptions, SqliteStore};
 use posthaste_testkit::ManualClock;
@@ -133,7 +134,7 @@ impl Lane {
         let parts = EngineParts {
             store: Arc::clone(&store),
             broker: None,
-            transport: Arc::new(NoTransport),
+            ways: Arc::new(Ways::single(Arc::new(NoTransport), 1)),
             policies: Arc::new(Policies::default()),
             classifier: Classifier::default(),
             metrics: Arc::new(Metrics::new(&mut registry, &[])),

@@ -11,12 +11,13 @@ use posthaste_core::email::{EmailId, EmailRecord};
 use posthaste_core::port::{Broker, Gate, NoTracer, Outgoing, SharedStore, Transport};
 use posthaste_core::reply::Reply;
 use posthaste_core::status::Status;
+use posthaste_core::way::BreakerRules;
 use posthaste_engine::intake::{EmailRequest, Submitter, Taken};
 use posthaste_engine::metrics::{Metrics, Source};
 use posthaste_engine::rescuer::Rescuer;
 use posthaste_engine::scheduler::Scheduler;
 use posthaste_engine::sender::{Sender, SenderConfig, SenderParts};
-use posthaste_engine::{Intake, Policies};
+use posthaste_engine::{Intake, Operator, Policies, WayParts, Ways, WaysConfig};
 use posthaste_store::{SqliteOptions, SqliteStore};
 use posthaste_testkit::ManualClock;
 use prometheus_client::registry::Registry;
@@ -27,8 +28,14 @@ use tokio_util::sync::CancellationToken;
 /// The lease in these tests. Real time never gets that far; the manual clock does.
 pub(crate) const LEASE: Duration = Duration::from_secs(120);
 
+/// How many connections there are; domains get all of them.
+const NARROW: usize = 4;
+const WIDE: usize = 16;
+
 /// What a test does with an attempt that has reached the transport.
 pub(crate) struct AtTransport {
+    /// Which transport.
+    pub(crate) transport: String,
     /// What is to be sent.
     pub(crate) email: Outgoing,
     /// `true`: ask the gate. Answered with what it said.
@@ -68,13 +75,14 @@ impl Transport for NoTransport {
 }
 
 struct ScriptedTransport {
+    name: &'static str,
     attempts: mpsc::UnboundedSender<AtTransport>,
 }
 
 #[async_trait]
 impl Transport for ScriptedTransport {
     fn name(&self) -> &str {
-        "scripted"
+        self.name
     }
 
     async fn send(&self, email: &Outgoing, gate: &dyn Gate) -> Vec<RecipientResult> {
@@ -82,6 +90,7 @@ impl Transport for ScriptedTransport {
         let (answer, answered) = oneshot::channel();
         self.attempts
             .send(AtTransport {
+                transport: self.name.to_owned(),
                 email: email.clone(),
                 ask_gate,
                 answer,
@@ -91,7 +100,7 @@ impl Transport for ScriptedTransport {
             tell.send(gate.pass().await).ok();
         }
         let one = match answered.await.expect("the test answers") {
-            Answer::Accepted => RecipientResult::Accepted(Reply::new(250, "2.0.0 OK")),
+            Answer::Accepted => RecipientResult::Accepted(Reply::new(250, "2.0.0 OK").into()),
             Answer::Results(result) => result,
             Answer::Panic => panic!("as the test asked"),
         };
@@ -113,6 +122,7 @@ pub(crate) struct World {
     pub(crate) intake: Arc<Intake>,
     pub(crate) scheduler: Scheduler,
     pub(crate) rescuer: Rescuer,
+    pub(crate) operator: Operator,
     pub(crate) registry: Registry,
     pub(crate) attempts: mpsc::UnboundedReceiver<AtTransport>,
     sender: Arc<Sender>,
@@ -124,15 +134,54 @@ pub(crate) struct World {
 impl World {
     /// A world with these policies and room for this many tickets.
     pub(crate) fn with(policies: Policies, capacity: usize) -> Self {
-        Self::made(policies, capacity, Duration::from_secs(3600))
+        let ways = Self::ways_of(&["scripted"]);
+        Self::made(policies, capacity, Duration::from_secs(3600), ways)
+    }
+
+    /// A world with these transports in this order and these rules for their breakers. Callers wait
+    /// for ever.
+    pub(crate) fn with_ways(
+        policies: Policies,
+        names: &[&'static str],
+        breaker: BreakerRules,
+    ) -> Self {
+        let (mut config, reached) = Self::ways_of(names);
+        config.breaker = Some(breaker);
+        config.connections = 4 * WIDE;
+        let patience = Duration::from_secs(3600);
+        Self::made(policies, 1000, patience, (config, reached))
+    }
+
+    /// Transports of these names, in this order, without breakers.
+    fn ways_of(names: &[&'static str]) -> (WaysConfig, mpsc::UnboundedReceiver<AtTransport>) {
+        let (attempts, reached) = mpsc::unbounded_channel();
+        let way = |name: &&'static str| -> WayParts {
+            let transport: Arc<dyn Transport> = Arc::new(ScriptedTransport {
+                name,
+                attempts: attempts.clone(),
+            });
+            transport.into()
+        };
+        let config = WaysConfig {
+            transports: names.iter().map(way).collect(),
+            connections: 4 * NARROW,
+            ..WaysConfig::default()
+        };
+        (config, reached)
     }
 
     /// A world in which callers wait for so long and no longer.
     pub(crate) fn with_patience(patience: Duration) -> Self {
-        Self::made(Policies::default(), 1000, patience)
+        let ways = Self::ways_of(&["scripted"]);
+        Self::made(Policies::default(), 1000, patience, ways)
     }
 
-    fn made(policies: Policies, capacity: usize, patience: Duration) -> Self {
+    fn made(
+        policies: Policies,
+        capacity: usize,
+        patience: Duration,
+        (ways, reached): (WaysConfig, mpsc::UnboundedReceiver<AtTransport>),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::default());
         let mut options = SqliteOptions::new(folder.path().join("posthaste.db"));
@@ -144,12 +193,13 @@ impl World {
         let mut registry = Registry::default();
         let metrics = Arc::new(Metrics::new(&mut registry, &["scripted"]));
         let wake = Arc::new(Notify::new());
-        let (attempts, reached) = mpsc::unbounded_channel();
+        let places = ways.connections / 4;
+        let ways = Arc::new(Ways::new(ways));
         let sender = Sender::new(
             SenderParts {
                 store: Arc::clone(&store),
                 broker: Some(Arc::clone(&shared_broker)),
-                transport: Arc::new(ScriptedTransport { attempts }),
+                ways: Arc::clone(&ways),
                 policies: Arc::clone(&policies),
                 classifier: Classifier::default(),
                 metrics: Arc::clone(&metrics),
@@ -158,7 +208,7 @@ impl World {
             },
             SenderConfig {
                 worker: "worker".into(),
-                connections: 4,
+                connections: places,
                 lease: LEASE,
                 backstop: Duration::from_secs(3600),
                 takes_waiting: true,
@@ -166,6 +216,8 @@ impl World {
                 removes_sent: false,
             },
         );
+        let operator = Operator::new(Arc::clone(&store), Arc::clone(&policies), Arc::clone(&wake))
+            .sending_by(ways);
         let intake = Intake::new(
             Arc::clone(&store),
             Some(Arc::clone(&shared_broker)),
@@ -191,6 +243,7 @@ impl World {
             intake,
             scheduler,
             rescuer,
+            operator,
             registry,
             attempts: reached,
             sender,

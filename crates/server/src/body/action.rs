@@ -1,5 +1,6 @@
 //! What operators ask for, and what came of it.
 
+use posthaste_core::port::Action;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -13,6 +14,39 @@ pub(crate) struct ResolveBody {
     #[serde(rename = "as")]
     #[schema(example = "sent")]
     pub(crate) resolution: String,
+}
+
+/// How to try an email again.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Retry)]
+pub(crate) struct RetryBody {
+    /// Whether it is to be sent although its `expires_at` is over.
+    #[serde(default)]
+    pub(crate) even_if_expired: bool,
+}
+
+impl RetryBody {
+    /// What is to be done.
+    pub(crate) const fn action(&self) -> Action {
+        if self.even_if_expired {
+            Action::RetryExpired
+        } else {
+            Action::Retry
+        }
+    }
+}
+
+/// What came of what a provider said.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Feedback)]
+pub(crate) struct FeedbackBody {
+    /// How many words changed something.
+    pub(crate) recorded: usize,
+    /// How many were known already, or something graver was.
+    pub(crate) unchanged: usize,
+    /// How many were about no email of ours.
+    pub(crate) not_ours: usize,
 }
 
 /// What came of an action.

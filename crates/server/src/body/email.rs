@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use posthaste_core::attempt::{AttemptRecord, Stage};
 use posthaste_core::email::{EmailRecord, PolicyChoice, Recipient};
 use posthaste_engine::Operator;
+use posthaste_engine::ways::DEFAULT_ROUTE;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -50,6 +51,13 @@ pub(crate) struct EmailBody {
     max_attempts: u32,
     /// When the next attempt may begin.
     next_attempt_at: Option<Time>,
+    /// The route that it takes.
+    #[schema(example = "default")]
+    route: String,
+    /// What it waits for without spending attempts, if it does: a way out that is stopped, paused
+    /// or full (`smtp`), a domain by it (`smtp@example.net`), or one of several (`smtp,backup`).
+    #[schema(example = json!(null))]
+    waiting_for: Option<String>,
     /// What went wrong last.
     last_error: Option<String>,
     /// The rule that classified it.
@@ -131,6 +139,10 @@ pub(crate) struct AttemptBody {
     transport: Option<String>,
     /// Which worker did it.
     worker: Option<String>,
+    /// What the provider calls the message that it took.
+    provider_id: Option<String>,
+    /// Whether it spends one of the email's attempts: not if it failed by no fault of the email's.
+    counted: bool,
     /// The earliest moment at which the next attempt might begin, if one was to follow.
     next_attempt_at: Option<Time>,
 }
@@ -162,6 +174,8 @@ impl EmailBody {
             attempt_count: state.attempt_count,
             max_attempts,
             next_attempt_at: state.next_attempt_at.map(Time),
+            route: email.route.unwrap_or_else(|| DEFAULT_ROUTE.to_owned()),
+            waiting_for: state.waiting_for,
             last_error: state.last_error,
             error_class: state.error_class,
             dead_reason: state.dead_reason.map(|reason| reason.as_str()),
@@ -187,9 +201,14 @@ impl EmailDetail {
     #[must_use]
     pub fn of(mut email: EmailRecord, operator: &Operator) -> Self {
         let attempts = std::mem::take(&mut email.attempts);
+        let inline = email.state.inline;
+        let attempts = attempts.into_iter().map(|one| {
+            let is_inline = inline && one.number == 1;
+            attempt(one, is_inline)
+        });
         Self {
+            attempts: attempts.collect(),
             email: EmailBody::of(email, operator),
-            attempts: attempts.into_iter().map(attempt).collect(),
         }
     }
 }
@@ -202,7 +221,8 @@ fn recipient(recipient: Recipient) -> RecipientBody {
     }
 }
 
-fn attempt(attempt: AttemptRecord) -> AttemptBody {
+/// One attempt. `is_inline`: its caller waited for it, so it is not counted.
+fn attempt(attempt: AttemptRecord, is_inline: bool) -> AttemptBody {
     AttemptBody {
         number: attempt.number,
         started_at: Time(attempt.started_at),
@@ -214,6 +234,8 @@ fn attempt(attempt: AttemptRecord) -> AttemptBody {
         reply: attempt.reply,
         transport: attempt.transport,
         worker: attempt.worker,
+        provider_id: attempt.provider_id,
+        counted: attempt.outcome.is_counted() && !attempt.is_free && !is_inline,
         next_attempt_at: attempt.next_attempt_at.map(Time),
     }
 }

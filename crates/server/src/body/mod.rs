@@ -12,11 +12,13 @@ mod page;
 mod properties;
 mod retry_policy;
 mod statistics;
+mod suppression;
 mod template;
 mod time;
 mod timeline;
+mod transport;
 
-pub(crate) use self::action::{ActedBody, ResolveBody};
+pub(crate) use self::action::{ActedBody, FeedbackBody, ResolveBody, RetryBody};
 pub(crate) use self::audit::AuditPage;
 pub(crate) use self::dead_group::DeadGroups;
 pub(crate) use self::email::EmailBody;
@@ -32,9 +34,13 @@ pub(crate) use self::page::{EmailPage, MessagePage};
 pub(crate) use self::statistics::{
     StatisticsBody, messages_by_status, seconds_since, success_rate,
 };
+pub(crate) use self::suppression::{
+    LONGEST_DETAIL, NewSuppressionBody, SuppressionBody, SuppressionPageBody, place, place_of,
+};
 pub(crate) use self::template::{
     TemplateContentBody, TemplateDetail, TemplateList, TemplatePreview, TemplatePreviewBody,
     TemplateVersions,
 };
 pub(crate) use self::time::Time;
 pub(crate) use self::timeline::{PolicyList, Timeline, TimelineRequest};
+pub(crate) use self::transport::{TransportBody, TransportList, is_paused, is_troubled, state_of};

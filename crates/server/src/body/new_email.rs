@@ -52,8 +52,8 @@ pub(crate) struct NewEmailBody {
     text: Option<String>,
     /// The HTML body.
     html: Option<String>,
-    /// A template to make it from, instead of text and html. It also says the priority and the retry
-    /// policy, unless they are given.
+    /// A template to make it from, instead of text and html. It also says the priority, the route
+    /// and the retry policy, unless they are given.
     template: Option<String>,
     /// What the template needs.
     #[schema(value_type = Option<Object>)]
@@ -73,6 +73,12 @@ pub(crate) struct NewEmailBody {
     /// Not to be sent after (RFC 3339).
     #[schema(format = DateTime)]
     expires_at: Option<String>,
+    /// Instead of `expires_at`: not to be sent later than this long after it may be, as in `10m`.
+    #[schema(example = "10m")]
+    expire_after: Option<String>,
+    /// Which of the configured routes it takes; the template's if left out, or `default`.
+    #[schema(example = "default")]
+    route: Option<String>,
     /// The name of a retry policy, or a policy of its own.
     #[schema(value_type = Option<PolicyChoice>)]
     retry_policy: Option<PolicyBody>,
@@ -217,6 +223,8 @@ impl NewEmailBody {
             }),
             send_at: self.send_at,
             expires_at: self.expires_at,
+            expire_after: self.expire_after,
+            route: self.route,
             retry_policy,
             priority: self.priority,
             metadata: self.metadata.map(|map| map.0).unwrap_or_default(),

@@ -6,6 +6,7 @@ use posthaste_core::status::Priority;
 use posthaste_core::template::{Template, TemplateContent};
 use posthaste_engine::intake::{FieldError, PolicyRequest};
 use posthaste_engine::template::Rendered;
+use posthaste_engine::ways::DEFAULT_ROUTE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -40,6 +41,9 @@ pub(crate) struct TemplateContentBody {
     /// (default `notification`), or one of its own with up to 3 attempts; 5 for high priority.
     #[schema(value_type = Option<new_email::PolicyChoice>)]
     retry_policy: Option<PolicyBody>,
+    /// Which route its emails take, where the request does not say; `default` if left out.
+    #[schema(example = "default")]
+    route: Option<String>,
     /// Values to try it out with.
     #[schema(value_type = Option<Object>)]
     sample: Option<Variables>,
@@ -87,6 +91,7 @@ impl TemplateContentBody {
             text: self.text.or(before.text),
             priority,
             policy: policy.map_or(before.policy, choice),
+            route: self.route.map_or(before.route, chosen),
             sample: self.sample.map_or(before.sample, values),
         })
     }
@@ -98,6 +103,16 @@ pub(crate) fn choice(request: PolicyRequest) -> PolicyChoice {
         PolicyRequest::Named(name) => PolicyChoice::Named(name),
         PolicyRequest::Own(own) => PolicyChoice::Own(own),
     }
+}
+
+/// The route that is asked for, as it is kept.
+fn chosen(route: String) -> Option<String> {
+    (route != DEFAULT_ROUTE).then_some(route)
+}
+
+/// The route as it is shown.
+fn shown(route: Option<&String>) -> String {
+    route.map_or(DEFAULT_ROUTE, String::as_str).to_owned()
 }
 
 fn values(variables: Variables) -> Map<String, Value> {
@@ -122,6 +137,9 @@ pub(crate) struct TemplateSummary {
     /// How its emails are retried.
     #[schema(value_type = new_email::PolicyChoice)]
     retry_policy: PolicyChoice,
+    /// Which route they take.
+    #[schema(example = "default")]
+    route: String,
     /// When this version was saved.
     saved_at: Time,
     /// By whom.
@@ -157,6 +175,7 @@ impl TemplateSummary {
             subject: content.subject.clone(),
             priority: content.priority.as_str(),
             retry_policy: content.policy.clone(),
+            route: shown(content.route.as_ref()),
             saved_at: template.saved_at.into(),
             saved_by: template.saved_by.clone(),
         }
@@ -236,6 +255,8 @@ pub(crate) struct TemplatePreviewBody {
     html: Option<String>,
     /// A text body that is not saved yet.
     text: Option<String>,
+    /// A route that is not saved yet.
+    route: Option<String>,
 }
 
 impl TemplatePreviewBody {
@@ -257,6 +278,7 @@ impl TemplatePreviewBody {
             subject: self.subject.unwrap_or(before.subject),
             html: self.html.or(before.html),
             text: self.text.or(before.text),
+            route: self.route.map_or(before.route, chosen),
             ..TemplateContent::default()
         };
         (content, values)
@@ -272,13 +294,21 @@ pub(crate) struct TemplatePreview {
     html: Option<String>,
     /// The text body, if it has one.
     text: Option<String>,
+    /// Which route its emails take, where the request does not say.
+    #[schema(example = "default")]
+    route: String,
     /// The variables that were found in subject and bodies.
     variables: Vec<String>,
 }
 
 impl TemplatePreview {
-    pub(crate) fn of(rendered: Rendered, variables: Vec<String>) -> Self {
+    pub(crate) fn of(
+        rendered: Rendered,
+        content: &TemplateContent,
+        variables: Vec<String>,
+    ) -> Self {
         Self {
+            route: shown(content.route.as_ref()),
             subject: rendered.subject,
             html: rendered.html,
             text: rendered.text,

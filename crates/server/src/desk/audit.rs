@@ -18,8 +18,9 @@ use crate::route::audit_page;
 
 const HERE: &str = "/admin/audit";
 /// What can be done, for the list to choose from.
-const ACTIONS: [&str; 27] = [
+const ACTIONS: [&str; 32] = [
     "retry",
+    "retry_expired",
     "cancel",
     "discard",
     "restore",
@@ -35,6 +36,10 @@ const ACTIONS: [&str; 27] = [
     "operation_done",
     "retry_message",
     "discard_message",
+    "pause_transport",
+    "resume_transport",
+    "suppress",
+    "unsuppress",
     "save_template",
     "delete_template",
     "create_key",
@@ -140,7 +145,9 @@ fn place(action: &str, subject: &str) -> Option<String> {
         "create_key" | "revoke_key" => return Some("/admin/settings#keys".to_owned()),
         "create_admin" | "change_role" => return Some("/admin/settings#admins".to_owned()),
         action if action.starts_with("operation_") => "operations",
-        "retry" | "cancel" | "discard" | "restore" | "erase" => "emails",
+        "pause_transport" | "resume_transport" => return Some("/admin/transports".to_owned()),
+        "suppress" | "unsuppress" => return Some("/admin/suppressions".to_owned()),
+        "retry" | "retry_expired" | "cancel" | "discard" | "restore" | "erase" => "emails",
         action if action.starts_with("resolve_") => "emails",
         _ => return None,
     };

@@ -14,7 +14,7 @@ use posthaste_core::port::{DeadGroup, EmailFilter};
 use posthaste_core::status::Status;
 
 use super::bulk::filter_fields;
-use super::email::button;
+use super::email::{button, is_expired, retry_button};
 use super::emails::heading;
 use super::frame::{self, Section};
 use super::pulse::Numbers;
@@ -364,13 +364,13 @@ impl<'a> Shown<'a> {
                 td data-label="Attempts" { (self.attempts(email)) }
                 td data-label="Given up" { (moment(state.finished_at.unwrap_or(email.created_at), now)) }
                 td class="actions" data-live={ "actions-" (email.id) } {
-                    @if self.visitor.may_act() { (self.buttons(email)) }
+                    @if self.visitor.may_act() { (self.buttons(email, now)) }
                 }
             }
         }
     }
 
-    fn buttons(&self, email: &EmailRecord) -> Markup {
+    fn buttons(&self, email: &EmailRecord, now: Timestamp) -> Markup {
         let base = format!("/admin/emails/{}", email.id);
         let to = |action: &str| format!("{base}/{action}");
         let button = |action: &str, class: &str, name: &str| {
@@ -378,7 +378,9 @@ impl<'a> Shown<'a> {
         };
         html! {
             @if email.state.status == Status::Dead {
-                @if email.erased_at.is_none() { (button("retry", "", "Retry Now")) }
+                @if email.erased_at.is_none() {
+                    (retry_button(self.visitor, &to("retry"), "", "Retry Now", &self.back, is_expired(email, now)))
+                }
                 (button("discard", "danger", "Discard"))
             } @else {
                 (button("restore", "", "Restore"))

@@ -6,13 +6,14 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use posthaste_core::Timestamp;
-use posthaste_core::attempt::AttemptRecord;
 use posthaste_core::email::{EmailId, EmailRecord, PolicyChoice, RecipientStatus};
 use posthaste_core::lifecycle::Resolution;
 use posthaste_core::port::Action;
-use posthaste_core::status::{Outcome, Phase, Status};
+use posthaste_core::status::{Phase, Status};
+use posthaste_engine::ways::DEFAULT_ROUTE;
 
 use super::content;
+use super::email_timeline;
 use super::emails::next_attempt;
 use super::frame::{self, Section};
 use crate::access::{Submitted, Visitor};
@@ -22,6 +23,9 @@ use crate::page::{counted, full, moment, number, pill, status, subject_or};
 use crate::problem::Problem;
 use crate::query::Parameters;
 use crate::route::act;
+
+/// The field that says that an email is to be sent although it has expired.
+const EVEN_IF_EXPIRED: &str = "even_if_expired";
 
 /// The page of an email.
 pub(super) async fn show(
@@ -46,14 +50,14 @@ pub(super) async fn show(
                 p data-live="status" { (status(&email, app.operator.max_attempts(&email), now)) " " (next(&app, &email, now)) }
             }
             div class="actions" data-live="actions" {
-                @if visitor.may_act() { (buttons(&email, &visitor, &base)) }
+                @if visitor.may_act() { (buttons(&email, &visitor, &base, now)) }
             }
         }
         div class="split" {
             div {
                 section class="panel" aria-labelledby="attempts" {
                     h2 id="attempts" { "What happened" }
-                    div data-live="timeline" { (timeline(&app, &email, now)) }
+                    div data-live="timeline" { (email_timeline::draw(&app, &email, now)) }
                 }
                 section class="panel" aria-labelledby="content-title" {
                     div class="head" {
@@ -92,6 +96,10 @@ fn next(app: &App, email: &EmailRecord, now: Timestamp) -> Markup {
     html! {
         span class="faint" {
             @match state.status {
+                _ if state.waiting_for.is_some() => {
+                    "It spends no attempts while it waits, and goes as soon as it may."
+                    @if let Some(at) = state.waits_until { " It is given up " (moment(at, now)) ", at " (full(at)) "." }
+                }
                 Status::Pending | Status::Failed | Status::RetryQueued => {
                     @match next_attempt(email) {
                         Some(at) if at > now => {
@@ -135,17 +143,64 @@ pub(super) fn button(visitor: &Visitor, to: &str, class: &str, name: &str, back:
     }
 }
 
-fn buttons(email: &EmailRecord, visitor: &Visitor, base: &str) -> Markup {
+/// Whether it is too late for it.
+pub(super) fn is_expired(email: &EmailRecord, now: Timestamp) -> bool {
+    email.expires_at.is_some_and(|at| at <= now)
+}
+
+/// Retry Now: of an email that has expired only if someone says that they mean it.
+pub(super) fn retry_button(
+    visitor: &Visitor,
+    to: &str,
+    class: &str,
+    name: &str,
+    back: &str,
+    is_expired: bool,
+) -> Markup {
+    if !is_expired {
+        return button(visitor, to, class, name, back);
+    }
+    html! {
+        form method="post" action=(to) {
+            (visitor.csrf_field())
+            @if !back.is_empty() { input type="hidden" name="back" value=(back); }
+            label class="nowrap" { input type="checkbox" name=(EVEN_IF_EXPIRED) value="yes" required; " even if expired" }
+            " "
+            button class=(class) { (name) }
+        }
+    }
+}
+
+/// What a form of [`retry_button`] asks for.
+pub(super) fn retry_action(form: &Submitted) -> Action {
+    match form.fields.get(EVEN_IF_EXPIRED) {
+        Some(_) => Action::RetryExpired,
+        None => Action::Retry,
+    }
+}
+
+fn buttons(email: &EmailRecord, visitor: &Visitor, base: &str, now: Timestamp) -> Markup {
     let status = email.state.status;
     let erased = email.erased_at.is_some();
+    let retry = || {
+        let to = format!("{base}/retry");
+        retry_button(
+            visitor,
+            &to,
+            "first",
+            "Retry Now",
+            "",
+            is_expired(email, now),
+        )
+    };
     html! {
         @match status {
             Status::Dead => {
-                @if !erased { (button(visitor, &format!("{base}/retry"), "first", "Retry Now", "")) }
+                @if !erased { (retry()) }
                 (button(visitor, &format!("{base}/discard"), "danger", "Discard", ""))
             }
             Status::Failed => {
-                (button(visitor, &format!("{base}/retry"), "first", "Retry Now", ""))
+                (retry())
                 (button(visitor, &format!("{base}/cancel"), "danger", "Cancel", ""))
             }
             Status::Pending | Status::RetryQueued => {
@@ -191,107 +246,6 @@ fn erasure(visitor: &Visitor, base: &str) -> Markup {
     }
 }
 
-fn timeline(app: &App, email: &EmailRecord, now: Timestamp) -> Markup {
-    let state = &email.state;
-    html! {
-        ol class="timeline" {
-            li {
-                span class="dot calm" aria-hidden="true" { "•" }
-                p { strong { "Accepted" } " " (moment(email.created_at, now)) }
-                p class="faint small" { (full(email.created_at)) }
-            }
-            @for attempt in &email.attempts {
-                (attempt_entry(attempt, state.inline && attempt.number == 1, now))
-                @if attempt.number == state.budget_from { (fresh_start()) }
-            }
-            @if state.status == Status::Sending {
-                li {
-                    span class="dot calm" aria-hidden="true" { "→" }
-                    p { strong { "Attempt " (state.attempt_number) } " is under way" }
-                    @if let Some(worker) = &state.worker { p class="faint small" { "by " (worker) } }
-                }
-            }
-            @if let Some(at) = next_attempt(email) {
-                li {
-                    span class="dot quiet" aria-hidden="true" { "…" }
-                    p { strong { "Next attempt" } " " (moment(at, now)) }
-                    p class="faint small" {
-                        (full(at)) ", " (state.attempt_count + 1) " of " (app.operator.max_attempts(email))
-                    }
-                }
-            }
-            @if let (Status::Dead | Status::Discarded | Status::Cancelled, Some(at)) = (state.status, state.finished_at) {
-                li {
-                    span class="dot bad" aria-hidden="true" { "✕" }
-                    p {
-                        strong {
-                            @match state.status {
-                                Status::Dead => { "Moved to the dead letter queue" }
-                                Status::Discarded => { "Discarded" }
-                                _ => { "Cancelled" }
-                            }
-                        }
-                        " " (moment(at, now))
-                    }
-                    @if let Some(reason) = state.dead_reason { p class="faint small" { (reason) } }
-                }
-            }
-        }
-    }
-}
-
-/// Between the attempts before an operator's retry and those after it.
-fn fresh_start() -> Markup {
-    html! {
-        li {
-            span class="dot calm" aria-hidden="true" { "•" }
-            p { strong { "Tried again by an operator" } ", with a fresh set of attempts" }
-        }
-    }
-}
-
-/// One attempt. `is_inline`: its caller waited for it.
-fn attempt_entry(attempt: &AttemptRecord, is_inline: bool, now: Timestamp) -> Markup {
-    let (tone, sign, words) = match attempt.outcome {
-        Outcome::Sent => ("good", "✓", "delivered"),
-        Outcome::Transient => ("warn", "↻", "failed, may pass"),
-        Outcome::Permanent => ("bad", "✕", "failed for good"),
-        Outcome::Unknown => ("odd", "?", "its fate is not known"),
-        Outcome::Lost => ("warn", "!", "its worker was lost; nothing was sent"),
-        Outcome::Cancelled => ("quiet", "–", "handed back unsent"),
-    };
-    let took = attempt.finished_at.duration_since(attempt.started_at);
-    html! {
-        li {
-            span class={ "dot " (tone) } aria-hidden="true" { (sign) }
-            p {
-                strong { "Attempt " (attempt.number) } " " (pill(tone, sign, words)) " "
-                (moment(attempt.started_at, now))
-                @if is_inline { span class="faint" { " (inline, not counted)" } }
-            }
-            @if let Some(error) = &attempt.error { p class="anywhere" { (error) } }
-            p class="faint small" {
-                (full(attempt.started_at)) ", took " (milliseconds(took.as_millis()))
-                @if let Some(transport) = &attempt.transport { ", by " (transport) }
-                @if let Some(stage) = &attempt.stage { ", at the stage " code { (stage) } }
-                @if let Some(class) = &attempt.error_class { ", rule " code { (class) } }
-                @if let Some(worker) = &attempt.worker { ", worker " (worker) }
-            }
-            @if let Some(reply) = attempt.reply.as_ref().filter(|reply| attempt.error.as_ref() != Some(reply)) {
-                pre { (reply) }
-            }
-        }
-    }
-}
-
-fn milliseconds(took: i128) -> String {
-    if took < 10_000 {
-        format!("{took} ms")
-    } else {
-        crate::page::span(u64::try_from(took / 1000).unwrap_or(0))
-    }
-}
-
 fn facts(email: &EmailRecord, now: Timestamp) -> Markup {
     let state = &email.state;
     let policy = match &email.policy {
@@ -309,13 +263,20 @@ fn facts(email: &EmailRecord, now: Timestamp) -> Markup {
             dt { "Owner" } dd { (email.owner) }
             dt { "Priority" } dd { (email.priority) }
             dt { "Retry policy" } dd { (policy) }
+            dt { "Route" } dd { (email.route.as_deref().unwrap_or(DEFAULT_ROUTE)) }
+            @for id in email.attempts.iter().filter_map(|attempt| attempt.provider_id.as_ref()) {
+                dt { "Provider's id" } dd { code { (id) } }
+            }
             dt { "Delivery" } dd {
                 @if state.inline { "inline: its caller waited for the first attempt" } @else { "queued" }
             }
             dt { "Attempts" } dd { (counted(u64::from(state.attempt_number), "attempt", "attempts")) ", " (state.attempt_count) " counted since the last fresh start" }
             dt { "Size" } dd { (number(email.size_bytes)) " octets" }
             @if let Some(at) = email.send_at { dt { "Not before" } dd { (full(at)) } }
-            @if let Some(at) = email.expires_at { dt { "Not after" } dd { (full(at)) } }
+            @if let Some(at) = email.expires_at { dt { "Not after" } dd {
+                (full(at))
+                @if at <= now { " " (pill("quiet", "–", "expired")) } @else { span class="faint" { ", " (moment(at, now)) } }
+            } }
             @if let Some(at) = state.sent_at { dt { "Delivered" } dd { (moment(at, now)) } }
             @if state.possible_duplicate { dt { "Copies" } dd { "A second copy may have left: an earlier attempt is of unknown fate." } }
             @if let Some(fingerprint) = &state.fingerprint {
@@ -360,7 +321,9 @@ fn recipients(email: &EmailRecord) -> Markup {
 /// What was done, for people.
 const fn told(action: Action) -> &'static str {
     match action {
-        Action::Retry => "The email is tried again now, with a fresh set of attempts.",
+        Action::Retry | Action::RetryExpired => {
+            "The email is tried again now, with a fresh set of attempts."
+        }
         Action::Cancel => "The email was cancelled.",
         Action::Discard => "The email was discarded. It can be restored until it is removed.",
         Action::Restore => "The email is in the dead letter queue again.",
@@ -385,7 +348,17 @@ pub(super) async fn act_and_return(
     Ok(frame::done(to, told(action)))
 }
 
-/// The handlers of the buttons.
+/// Retry Now.
+pub(super) async fn retry(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    form: Submitted,
+) -> Result<Response, Problem> {
+    let (action, page) = (retry_action(&form), format!("/admin/emails/{id}"));
+    act_and_return(&app, &form, id, action, &page).await
+}
+
+/// The handlers of the other buttons.
 macro_rules! buttons {
     ($($(#[$doc:meta])* $name:ident = $action:expr;)+) => {$(
         $(#[$doc])*
@@ -400,8 +373,6 @@ macro_rules! buttons {
 }
 
 buttons! {
-    /// Retry Now.
-    retry = Action::Retry;
     /// Cancel.
     cancel = Action::Cancel;
     /// Discard.

@@ -9,8 +9,9 @@ use posthaste_core::Timestamp;
 use posthaste_core::email::EmailRecord;
 use posthaste_core::port::{Action, EmailFilter};
 use posthaste_core::status::Status;
+use posthaste_core::way::in_words;
 
-use super::email::{act_and_return, button};
+use super::email::{act_and_return, button, is_expired, retry_action, retry_button};
 use super::emails::{heading, next_attempt};
 use super::frame::{self, Section};
 use super::pulse::Numbers;
@@ -124,6 +125,9 @@ fn row(app: &App, visitor: &Visitor, email: &EmailRecord, now: Timestamp) -> Mar
         tr data-key=(key) {
             td data-live={ "status-" (key) } {
                 @if is_failed { (pill("bad", "✕", "failed")) } @else { (pill("warn", "↻", "pending")) }
+                @if let Some(ways) = &email.state.waiting_for {
+                    div class="small faint" { "Waiting for " (in_words(ways)) }
+                }
             }
             td { (heading(email)) }
             td data-label="Attempts" data-live={ "attempts-" (key) } {
@@ -138,7 +142,7 @@ fn row(app: &App, visitor: &Visitor, email: &EmailRecord, now: Timestamp) -> Mar
             td data-label="Created" { (moment(email.created_at, now)) }
             td class="actions" data-live={ "actions-" (key) } {
                 @if is_failed && visitor.may_act() {
-                    (button(visitor, &format!("{base}/retry"), "", "Retry", ""))
+                    (retry_button(visitor, &format!("{base}/retry"), "", "Retry", "", is_expired(email, now)))
                     (button(visitor, &format!("{base}/dismiss"), "danger", "Dismiss", ""))
                 }
             }
@@ -152,7 +156,7 @@ pub(super) async fn retry(
     Id(id): Id,
     form: Submitted,
 ) -> Result<Response, Problem> {
-    act_and_return(&app, &form, id, Action::Retry, ADDRESS).await
+    act_and_return(&app, &form, id, retry_action(&form), ADDRESS).await
 }
 
 /// Dismiss: the row leaves the queue.

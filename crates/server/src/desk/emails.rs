@@ -164,12 +164,13 @@ pub(super) fn heading(email: &EmailRecord) -> Markup {
     }
 }
 
-/// When it is tried next, if that is known.
+/// When it is tried next, if that is known: not of one that waits for a way out.
 pub(super) fn next_attempt(email: &EmailRecord) -> Option<Timestamp> {
-    let waits = matches!(
-        email.state.status,
-        Status::Pending | Status::Failed | Status::RetryQueued
-    );
+    let waits = email.state.waiting_for.is_none()
+        && matches!(
+            email.state.status,
+            Status::Pending | Status::Failed | Status::RetryQueued
+        );
     email.state.next_attempt_at.filter(|_| waits)
 }
 

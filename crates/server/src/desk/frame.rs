@@ -10,6 +10,7 @@ use posthaste_core::message::MessageStatus;
 use posthaste_core::status::Status;
 
 use super::pulse::Numbers;
+use super::transports::trouble_count;
 use crate::access::{NOTICE_COOKIE, Visitor};
 use crate::app::App;
 use crate::page;
@@ -25,6 +26,8 @@ pub(crate) enum Section {
     Queue,
     Messages,
     Operations,
+    Transports,
+    Suppressions,
     Templates,
     Inbox,
     Audit,
@@ -32,7 +35,7 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::Overview,
         Self::Emails,
         Self::DeadLetters,
@@ -40,6 +43,8 @@ impl Section {
         Self::Queue,
         Self::Messages,
         Self::Operations,
+        Self::Transports,
+        Self::Suppressions,
         Self::Templates,
         Self::Inbox,
         Self::Audit,
@@ -55,6 +60,8 @@ impl Section {
             Self::Queue => ("/admin/email-queue", "Email queue"),
             Self::Messages => ("/admin/messages", "Messages"),
             Self::Operations => ("/admin/operations", "Operations"),
+            Self::Transports => ("/admin/transports", "Transports"),
+            Self::Suppressions => ("/admin/suppressions", "Suppressions"),
             Self::Templates => ("/admin/templates", "Templates"),
             Self::Inbox => ("/admin/inbox", "Inbox"),
             Self::Audit => ("/admin/audit", "Audit log"),
@@ -69,6 +76,7 @@ impl Section {
             Self::DeadLetters => (numbers.count(Status::Dead), "dead letters"),
             Self::Uncertain => (numbers.count(Status::Unknown), "uncertain emails"),
             Self::Messages => (failed().copied().unwrap_or(0), "messages in review"),
+            Self::Transports => (trouble_count(&numbers.ways), "transports in trouble"),
             _ => return None,
         };
         (count > 0).then_some((count, what))

@@ -50,9 +50,10 @@ pub(super) async fn list(
         p class="faint" {
             "Mail that was captured instead of sent: the newest " (MOST) ", newest first."
         }
-        @if entries.is_empty() && app.transport.name() != "capture" {
+        @if entries.is_empty() && !app.captures() {
+            @let ways: Vec<_> = app.ways.transports().map(|one| one.name()).collect();
             (empty(false, "Nothing is captured here", &html! {
-                "Mail goes out by " (app.transport.name()) ". " a href="/admin/emails" { "Emails" }
+                "Mail goes out by " (ways.join(", ")) ". " a href="/admin/emails" { "Emails" }
                 " shows what became of each."
             }))
         } @else if entries.is_empty() {

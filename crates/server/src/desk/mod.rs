@@ -10,6 +10,7 @@ mod content;
 mod dead_letters;
 mod email;
 mod email_queue;
+mod email_timeline;
 mod emails;
 mod frame;
 mod inbox;
@@ -20,7 +21,9 @@ mod operations;
 mod overview;
 mod pulse;
 mod settings;
+mod suppressions;
 mod templates;
+mod transports;
 
 use std::sync::Arc;
 
@@ -52,6 +55,8 @@ pub(crate) fn pages() -> Router<Arc<App>> {
         .route("/admin/email-queue", get(email_queue::list))
         .route("/admin/messages", get(messages::list))
         .route("/admin/messages/{id}", get(messages::show))
+        .route("/admin/transports", get(transports::list))
+        .route("/admin/suppressions", get(suppressions::list))
         .route("/admin/templates", get(templates::list))
         .route("/admin/templates/new", get(templates::new))
         .route("/admin/templates/{id}", get(templates::show))
@@ -91,6 +96,10 @@ fn actions() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
             "/admin/email-queue/{id}/dismiss",
             post(email_queue::dismiss),
         ),
+        ("/admin/transports/{name}/pause", post(transports::pause)),
+        ("/admin/transports/{name}/resume", post(transports::resume)),
+        ("/admin/suppressions", post(suppressions::add)),
+        ("/admin/suppressions/remove", post(suppressions::remove)),
         ("/admin/templates", post(templates::save)),
         ("/admin/template-preview", post(templates::preview)),
         ("/admin/template-test", post(templates::test)),

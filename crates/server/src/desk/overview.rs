@@ -11,6 +11,7 @@ use posthaste_core::status::Status;
 use super::chart;
 use super::frame::{self, Section};
 use super::pulse::Numbers;
+use super::transports;
 use crate::access::Visitor;
 use crate::app::App;
 use crate::body::{seconds_since, success_rate};
@@ -29,6 +30,7 @@ pub(super) async fn show(
         .await?;
     let content = html! {
         h1 { "Overview" }
+        div data-live="ways" { (transports::banner(&numbers.ways, visitor.owner().is_none(), numbers.at)) }
         div data-live="overview" {
             (state_of_things(&app, &numbers))
             div class="cards" { (cards(&numbers)) }
@@ -50,7 +52,7 @@ fn state_of_things(app: &App, numbers: &Numbers) -> Markup {
         };
         return empty(false, "No email yet", &text);
     }
-    if dead + uncertain + numbers.in_retry() == 0 {
+    if dead + uncertain + numbers.in_retry() == 0 && transports::trouble_count(&numbers.ways) == 0 {
         let text = html! { "No email is dead, uncertain or waiting for another attempt." };
         return empty(true, "All mail is delivered or on its way", &text);
     }
@@ -94,7 +96,10 @@ fn cards(numbers: &Numbers) -> Markup {
         Card {
             label: "In retry",
             value: number(numbers.in_retry()),
-            detail: "failed, will be tried again".to_owned(),
+            detail: match numbers.parked() {
+                0 => "failed, will be tried again".to_owned(),
+                parked => format!("{} wait for a way out", number(parked)),
+            },
             tone: tone(numbers.in_retry(), "warn"),
             link: Some("/admin/emails?status=failed,retry_queued"),
             name: "in-retry",
@@ -225,9 +230,8 @@ fn messages(numbers: &Numbers) -> Markup {
 }
 
 fn inbox(app: &App) -> Markup {
-    let captures = app.transport.name() == "capture";
     html! {
-        @if captures {
+        @if app.captures() {
             (card(&Card {
                 label: "Way out",
                 value: "Inbox".to_owned(),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use posthaste_core::Timestamp;
 use posthaste_core::port::{MessageStatistics, Statistics, StoreResult};
 use posthaste_core::status::Status;
+use posthaste_engine::operator::TransportView;
 use tokio::sync::Mutex;
 
 use crate::app::App;
@@ -14,10 +15,12 @@ use crate::app::App;
 const FRESH: Duration = Duration::from_millis(800);
 
 /// The numbers at one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Numbers {
     pub(crate) emails: Statistics,
     pub(crate) messages: MessageStatistics,
+    /// How the transports do.
+    pub(crate) ways: Vec<TransportView>,
     pub(crate) at: Timestamp,
 }
 
@@ -27,6 +30,7 @@ impl Numbers {
         Self {
             emails: Statistics::default(),
             messages: MessageStatistics::default(),
+            ways: Vec::new(),
             at: Timestamp::UNIX_EPOCH,
         }
     }
@@ -41,6 +45,11 @@ impl Numbers {
         self.count(Status::Failed) + self.count(Status::RetryQueued)
     }
 
+    /// How many of these wait for a way out.
+    pub(crate) fn parked(&self) -> u64 {
+        self.ways.iter().map(|view| view.waiting).sum()
+    }
+
     /// How many wait for their first, or are being sent.
     pub(crate) fn waiting(&self) -> u64 {
         self.count(Status::Pending) + self.count(Status::Sending)
@@ -48,8 +57,25 @@ impl Numbers {
 
     /// Whether the same is to be seen, whatever the time.
     pub(crate) fn looks_like(&self, other: &Self) -> bool {
-        self.emails == other.emails && self.messages == other.messages
+        self.emails == other.emails
+            && self.messages == other.messages
+            && self.ways.len() == other.ways.len()
+            && self
+                .ways
+                .iter()
+                .zip(&other.ways)
+                .all(|(one, other)| alike(one, other))
     }
+}
+
+/// Whether a transport does as it did. What moves with every email, and by time alone, does not
+/// matter: pages follow emails anyway.
+fn alike(one: &TransportView, other: &TransportView) -> bool {
+    one.condition == other.condition
+        && one.way == other.way
+        && one.domains == other.domains
+        && one.waiting == other.waiting
+        && one.learned_rate.is_some() == other.learned_rate.is_some()
 }
 
 /// Reads the numbers at most about once a second, however many look at them.
@@ -67,11 +93,15 @@ impl Pulse {
         {
             return Ok(Arc::clone(numbers));
         }
-        let (emails, messages) =
-            tokio::try_join!(app.operator.statistics(), app.message_desk.statistics())?;
+        let (emails, messages, ways) = tokio::try_join!(
+            app.operator.statistics(),
+            app.message_desk.statistics(),
+            app.operator.transports()
+        )?;
         let numbers = Arc::new(Numbers {
             emails,
             messages,
+            ways,
             at: app.operator.now(),
         });
         *last = Some((Instant::now(), Arc::clone(&numbers)));

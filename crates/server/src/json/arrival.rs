@@ -48,13 +48,14 @@ pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Reads the whole body within the limits. The permit stands for the room that it takes.
+/// Reads the whole body within the limits, and of at most so many octets. The permit stands for the room that it takes.
 pub(super) async fn read(
     headers: &HeaderMap,
     body: Body,
     app: &App,
+    most: usize,
 ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
-    let limit = app.limits.body_bytes;
+    let limit = most.min(app.limits.body_bytes);
     let declared: Option<usize> = headers
         .get(CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok())

@@ -17,12 +17,17 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
-use serde::de::Deserialize;
+use serde::de::{Deserialize, DeserializeOwned};
 use tokio::sync::OwnedSemaphorePermit;
 
 pub(crate) use self::shape::{Addresses, List, Object, StrictMap, Variables};
 use crate::app::App;
 use crate::problem::Problem;
+
+/// The largest body that only says how something is to be done.
+const LARGEST_OPTIONS: usize = 64 * 1024;
+/// The largest body of which nothing is known.
+const LARGEST_RAW: usize = 1024 * 1024;
 
 /// A JSON body, not yet parsed: how it is parsed is up to the handler, which may borrow from it.
 pub(crate) struct JsonBytes {
@@ -40,6 +45,58 @@ impl JsonBytes {
     }
 }
 
+/// A JSON body that may be left out.
+pub(crate) struct MaybeJson(Bytes);
+
+impl MaybeJson {
+    /// Parses the whole body; what stands for no body if there is none.
+    pub(crate) fn parse<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
+        if self.0.is_empty() {
+            return Ok(T::default());
+        }
+        let Object(value) = parse(&self.0)?;
+        Ok(value)
+    }
+}
+
+impl FromRequest<Arc<App>> for MaybeJson {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let (bytes, _) = arrival::read(&parts.headers, body, app, LARGEST_OPTIONS).await?;
+        if !bytes.is_empty() {
+            arrival::check_media_type(&parts.headers)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// A body as it came, whatever it is.
+pub(crate) struct RawBytes {
+    /// The headers that came with it.
+    pub(crate) headers: HeaderMap,
+    /// The body.
+    pub(crate) bytes: Bytes,
+    /// Given back when the body was worked on.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl FromRequest<Arc<App>> for RawBytes {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let headers = parts.headers;
+        let (bytes, room) = arrival::read(&headers, body, app, LARGEST_RAW).await?;
+        Ok(Self {
+            headers,
+            bytes,
+            _room: room,
+        })
+    }
+}
+
 /// Parses JSON text, or says where and why it is not what it should be.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes).map_err(|error| explanation::explain::<T>(bytes, &error))
@@ -52,7 +109,7 @@ impl FromRequest<Arc<App>> for JsonBytes {
         let (parts, body) = request.into_parts();
         let headers = parts.headers;
         arrival::check_media_type(&headers)?;
-        let (bytes, room) = arrival::read(&headers, body, app).await?;
+        let (bytes, room) = arrival::read(&headers, body, app, app.limits.body_bytes).await?;
         Ok(Self {
             headers,
             bytes,

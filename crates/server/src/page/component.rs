@@ -48,6 +48,22 @@ pub(crate) fn moment(at: Timestamp, now: Timestamp) -> Markup {
     html! { time datetime=(at) title=(full(at)) { (relative(at, now)) } }
 }
 
+/// A moment that is near: a script counts it down.
+pub(crate) fn countdown(at: Timestamp, now: Timestamp) -> Markup {
+    let left = at.duration_since(now).as_secs().max(0);
+    html! { time datetime=(at) title=(full(at)) data-countdown=(left) { (relative(at, now)) } }
+}
+
+/// How many emails go in a second, as short as that can be said.
+pub(crate) fn per_second(rate: f64) -> String {
+    let rate = if rate < 10.0 {
+        format!("{rate:.1}")
+    } else {
+        format!("{rate:.0}")
+    };
+    format!("{} per second", rate.trim_end_matches(".0"))
+}
+
 /// When something is to happen, or that it is due.
 pub(crate) fn due(at: Timestamp, now: Timestamp) -> Markup {
     html! {
@@ -81,6 +97,9 @@ const fn look(status: Status) -> (&'static str, &'static str) {
 pub(crate) fn status(email: &EmailRecord, max_attempts: u32, now: Timestamp) -> Markup {
     let (tone, mut sign) = look(email.state.status);
     let text = email.status_text(max_attempts, now);
+    if email.state.waiting_for.is_some() {
+        return pill("warn", "…", &text);
+    }
     if email.state.status == Status::Sending && email.state.has_failed() {
         sign = "↻";
     }
@@ -168,6 +187,13 @@ mod tests {
                 "1 d 1 h"
             ]
         );
+    }
+
+    #[test]
+    fn rates_are_short() {
+        let shown = [0.2, 5.0, 9.96, 12.5, 640.0].map(per_second);
+        let expected = ["0.2", "5", "10", "12", "640"].map(|rate| format!("{rate} per second"));
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -106,8 +106,22 @@
     }
   }
 
+  // Moments that are near are counted down.
+  function countdowns() {
+    const began = new WeakMap();
+    setInterval(() => {
+      for (const time of document.querySelectorAll("time[data-countdown]")) {
+        if (!began.has(time)) began.set(time, performance.now());
+        const gone = (performance.now() - began.get(time)) / 1000;
+        const left = Math.ceil(Number(time.dataset.countdown) - gone);
+        if (left < 60) time.textContent = left > 0 ? `in ${left} s` : "due now";
+      }
+    }, 1000);
+  }
+
   addEventListener("DOMContentLoaded", () => {
     times();
+    countdowns();
     selection();
     // A page without anything live needs no stream.
     if (document.body.classList.contains("desk")) watch();

@@ -29,12 +29,30 @@ pub(crate) async fn act(
             Kind::Gone,
             "The content of this email was erased, so it cannot be sent again. Hand in a new email.",
         )),
-        Acted::Expired => Err(Problem::new(
-            Kind::Conflict,
-            "This email has expired: it was not to be sent after its `expires_at`. Hand in a new email.",
-        )),
+        Acted::Expired => Err(expired(action, app.serves_api)),
         Acted::NotFound => Err(Problem::no_such_email()),
     }
+}
+
+/// It is too late for it; how to send it all the same.
+fn expired(action: Action, has_api: bool) -> Problem {
+    let late = "This email has expired: it was not to be sent after its `expires_at`.";
+    if matches!(action, Action::Resolve(_)) {
+        let advice = format!("{late} Resolve it as dead; what is dead can be sent all the same.");
+        return Problem::new(Kind::Conflict, advice);
+    }
+    if !has_api {
+        let advice = format!("{late} To send it all the same, tick `even if expired` on its page.");
+        return Problem::new(Kind::Conflict, advice);
+    }
+    let advice = format!(
+        "{late} To send it all the same, POST /v1/emails/{{id}}/retry with \
+         {{\"even_if_expired\": true}}, or tick `even if expired` on its page."
+    );
+    Problem::new(Kind::Conflict, advice).with_field(
+        "even_if_expired",
+        "must be true for an email that has expired",
+    )
 }
 
 /// Why the state does not allow it, and what to do instead: by which call, if there is an API.
@@ -52,11 +70,11 @@ fn advice(action: Action, status: Status, has_api: bool) -> String {
             "It was given up already. Discard it",
             Some("POST /v1/dead-letters/{id}/discard"),
         ),
-        (Action::Retry, Status::Discarded) => (
+        (Action::Retry | Action::RetryExpired, Status::Discarded) => (
             "Restore it first",
             Some("POST /v1/dead-letters/{id}/restore"),
         ),
-        (Action::Retry, Status::Sent | Status::Cancelled) => (
+        (Action::Retry | Action::RetryExpired, Status::Sent | Status::Cancelled) => (
             "To send it again, hand in a new email with a new message_key",
             None,
         ),

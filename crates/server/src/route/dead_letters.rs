@@ -8,10 +8,10 @@ use posthaste_core::port::Action;
 use super::action::act;
 use crate::access::{Admin, Allowed, Read};
 use crate::app::App;
-use crate::body::{ActedBody, DeadGroups, EmailPage};
+use crate::body::{ActedBody, DeadGroups, EmailPage, RetryBody};
 use crate::id::Id;
-use crate::json::{self, Json};
-use crate::openapi::{AccessProblems, ActionProblems, ListProblems};
+use crate::json::{self, Json, MaybeJson};
+use crate::openapi::{AccessProblems, ActionProblems, BodyProblems, ListProblems};
 use crate::problem::Problem;
 use crate::query::{ListParameters, Parameters};
 
@@ -61,22 +61,29 @@ pub(crate) async fn groups(
 
 /// Try a dead letter again now
 ///
-/// With a fresh budget of attempts.
+/// With a fresh budget of attempts. One whose `expires_at` is over only with `even_if_expired`.
 #[utoipa::path(
     post,
     path = "/v1/dead-letters/{id}/retry",
     tag = "dead letters",
     operation_id = "retryDeadLetter",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
-    responses((status = 200, description = "It waits for its next attempt", body = ActedBody), ActionProblems),
+    request_body = Option<RetryBody>,
+    responses(
+        (status = 200, description = "It waits for its next attempt", body = ActedBody),
+        ActionProblems,
+        BodyProblems
+    ),
     security(("key" = ["admin"]))
 )]
 pub(crate) async fn retry(
     State(app): State<Arc<App>>,
     caller: Allowed<Admin>,
     Id(id): Id,
+    body: MaybeJson,
 ) -> Result<Json<ActedBody>, Problem> {
-    act(&app, &caller.caller, id, Action::Retry).await
+    let asked: RetryBody = body.parse()?;
+    act(&app, &caller.caller, id, asked.action()).await
 }
 
 /// Give up on a dead letter for good

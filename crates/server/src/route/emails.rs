@@ -15,10 +15,10 @@ use crate::access::{Admin, Allowed, Read, Send};
 use crate::app::App;
 use crate::body::{
     AcceptedBody, ActedBody, BatchAnswer, BatchBody, BatchEntry, Delivery, EmailDetail, EmailPage,
-    NewEmailBody, ResolveBody,
+    NewEmailBody, ResolveBody, RetryBody,
 };
 use crate::id::Id;
-use crate::json::{self, Json, JsonBytes, Object};
+use crate::json::{self, Json, JsonBytes, MaybeJson, Object};
 use crate::openapi::{ActionProblems, BodyProblems, ListProblems, Problems};
 use crate::problem::Problem;
 use crate::query::{ListParameters, Parameters};
@@ -269,22 +269,29 @@ pub(crate) async fn cancel(
 
 /// Try an email again now
 ///
-/// With a fresh budget of attempts.
+/// With a fresh budget of attempts. One whose `expires_at` is over only with `even_if_expired`.
 #[utoipa::path(
     post,
     path = "/v1/emails/{id}/retry",
     tag = "emails",
     operation_id = "retryEmail",
     params(("id" = uuid::Uuid, Path, description = "Which email")),
-    responses((status = 200, description = "It waits for its next attempt", body = ActedBody), ActionProblems),
+    request_body = Option<RetryBody>,
+    responses(
+        (status = 200, description = "It waits for its next attempt", body = ActedBody),
+        ActionProblems,
+        BodyProblems
+    ),
     security(("key" = ["admin"]))
 )]
 pub(crate) async fn retry(
     State(app): State<Arc<App>>,
     caller: Allowed<Admin>,
     Id(id): Id,
+    body: MaybeJson,
 ) -> Result<Json<ActedBody>, Problem> {
-    act(&app, &caller.caller, id, Action::Retry).await
+    let asked: RetryBody = body.parse()?;
+    act(&app, &caller.caller, id, asked.action()).await
 }
 
 /// Settle an email of unknown fate

@@ -9,13 +9,17 @@ use std::time::{Duration, Instant};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use futures_util::future::join_all;
 use posthaste_core::port::Transport;
+use posthaste_engine::Ways;
+use posthaste_engine::operator::TransportView;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use utoipa::ToSchema;
 
 use crate::app::App;
+use crate::body::state_of;
 use crate::json::Json;
 
 /// How long the store may take to answer.
@@ -98,7 +102,11 @@ pub(crate) async fn healthz(state: State<Arc<App>>) -> impl IntoResponse {
 }
 
 async fn check(app: &App) -> Health {
-    let store = tokio::time::timeout(STORE_TIMEOUT, app.operator.check()).await;
+    let store = tokio::time::timeout(STORE_TIMEOUT, app.operator.check());
+    // What pages show is good enough here: a look at the store at most about once a second.
+    let numbers = tokio::time::timeout(STORE_TIMEOUT, app.pulse.numbers(app));
+    let checks = join_all(app.transports.iter().map(TransportHealth::is_in_trouble));
+    let (store, numbers, in_trouble) = tokio::join!(store, numbers, checks);
     let trouble = match store {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error.to_string()),
@@ -107,7 +115,18 @@ async fn check(app: &App) -> Health {
     if let Some(trouble) = &trouble {
         tracing::warn!(error = %trouble, "not ready: the store is in trouble");
     }
-    let mut degraded: Vec<String> = app.transport.trouble().await.into_iter().collect();
+    let numbers = numbers.ok().and_then(Result::ok);
+    let views = numbers.as_ref().map_or(&[][..], |numbers| &numbers.ways);
+    let mut degraded: Vec<String> = app
+        .transports
+        .iter()
+        .zip(in_trouble)
+        .filter_map(|(transport, in_trouble)| {
+            let name = transport.name();
+            let view = views.iter().find(|view| view.name == name);
+            degradation(name, view, in_trouble)
+        })
+        .collect();
     if let Some(trouble) = app.broker.as_ref().and_then(|broker| broker.trouble()) {
         tracing::debug!(%trouble, "the broker is in trouble");
         degraded.push("broker".to_owned());
@@ -134,7 +153,18 @@ async fn check(app: &App) -> Health {
     }
 }
 
-/// What is known about the way out. Health checks come often, and asking a mail server each
+/// What is said of a transport that is in trouble.
+fn degradation(name: &str, view: Option<&TransportView>, in_trouble: bool) -> Option<String> {
+    match view.map(|view| (view, state_of(view.way.as_ref(), view.condition))) {
+        Some((view, state)) if state != "flowing" => Some(format!(
+            "transport {name} is {state}, {} waiting",
+            view.waiting
+        )),
+        _ => in_trouble.then(|| format!("transport {name}")),
+    }
+}
+
+/// What is known about a way out. Health checks come often, and asking a mail server each
 /// time would be rude; they also must not wait for one that hangs.
 pub(crate) struct TransportHealth {
     transport: Arc<dyn Transport>,
@@ -149,21 +179,22 @@ struct Finding {
 }
 
 impl TransportHealth {
-    pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
-        Self {
-            transport,
+    /// What is known about each of these, which is nothing yet.
+    pub(crate) fn of(ways: &Ways) -> Vec<Self> {
+        let health = |transport: &Arc<dyn Transport>| Self {
+            transport: Arc::clone(transport),
             last: watch::Sender::new(None),
             asking: Mutex::new(None),
-        }
+        };
+        ways.transports().map(health).collect()
     }
 
-    /// Its name.
-    pub(crate) fn name(&self) -> &str {
+    fn name(&self) -> &str {
         self.transport.name()
     }
 
-    /// Its name, if it is in trouble.
-    async fn trouble(&self) -> Option<String> {
+    /// Whether it did not answer as it should.
+    async fn is_in_trouble(&self) -> bool {
         let mut news = self.last.subscribe();
         let is_fresh = |last: &Option<Finding>| last.is_some_and(|l| l.at.elapsed() < FRESH);
         if !is_fresh(&self.last.borrow()) {
@@ -172,8 +203,7 @@ impl TransportHealth {
             let _ = tokio::time::timeout(PATIENCE, news.changed()).await;
         }
         let last = *self.last.borrow();
-        last.filter(|last| !last.is_well)
-            .map(|_| format!("transport {}", self.transport.name()))
+        last.is_some_and(|last| !last.is_well)
     }
 
     /// Asks in the background, unless that is under way.

@@ -7,6 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use posthaste_core::Timestamp;
 use posthaste_core::port::{MessageStatistics, Statistics};
+use posthaste_engine::operator::TransportView;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
@@ -15,7 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::access::LocalOrReader;
 use crate::app::App;
-use crate::body::{messages_by_status, seconds_since};
+use crate::body::{is_paused, messages_by_status, seconds_since};
 use crate::openapi::AccessProblems;
 use crate::problem::Problem;
 
@@ -54,9 +55,13 @@ pub(crate) async fn show(
     State(app): State<Arc<App>>,
     _caller: LocalOrReader,
 ) -> Result<Response, Problem> {
-    // Both at once: a store that is away is waited for once.
-    let (found, messages) = tokio::join!(app.operator.statistics(), app.message_desk.statistics());
-    let is_up = found.is_ok() && messages.is_ok();
+    // All at once: a store that is away is waited for once.
+    let (found, messages, ways) = tokio::join!(
+        app.operator.statistics(),
+        app.message_desk.statistics(),
+        app.operator.transports()
+    );
+    let is_up = found.is_ok() && messages.is_ok() && ways.is_ok();
     app.metrics.store_up.set(is_up.into());
     match found {
         Ok(found) => set_gauges(&app, &found),
@@ -66,6 +71,10 @@ pub(crate) async fn show(
     match messages {
         Ok(found) => set_message_gauges(&app, &found),
         Err(error) => tracing::warn!(%error, "the gauges of messages could not be read"),
+    }
+    match ways {
+        Ok(found) => set_ways(&app, &found),
+        Err(error) => tracing::warn!(%error, "the gauges of transports could not be read"),
     }
     set_brokers(&app);
     let mut text = String::new();
@@ -91,6 +100,15 @@ fn set_message_gauges(app: &App, found: &MessageStatistics) {
     }
     let oldest = age(found.oldest_due, app.message_desk.now());
     app.message_metrics.oldest_due_age.set(oldest);
+}
+
+fn set_ways(app: &App, found: &[TransportView]) {
+    for view in found {
+        app.metrics.set_waiting(&view.name, view.waiting);
+        let is_paused = is_paused(view.way.as_ref());
+        let condition = (!is_paused).then_some(view.condition);
+        app.metrics.set_transport(&view.name, condition);
+    }
 }
 
 /// What the brokers have counted, and whether all of them are well.

@@ -10,9 +10,12 @@ mod messages;
 pub(crate) mod metrics;
 mod operations;
 mod outbox;
+mod provider_events;
 mod retry_policies;
 mod stats;
+mod suppressions;
 mod templates;
+mod transports;
 
 use std::sync::Arc;
 
@@ -27,7 +30,9 @@ pub(crate) use self::action::act;
 pub(crate) use self::audit::audit_page;
 pub(crate) use self::messages::act as act_on_message;
 pub(crate) use self::operations::advice as operation_advice;
+pub(crate) use self::suppressions::{not_on_the_list, owner_for, seen, suppress};
 pub(crate) use self::templates::{TemplateName, no_such_template};
+pub(crate) use self::transports::{Switch, switch};
 use crate::app::App;
 use crate::openapi::Description;
 
@@ -61,6 +66,13 @@ pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(templates::preview))
         .routes(routes!(retry_policies::list))
         .routes(routes!(retry_policies::preview))
+        .routes(routes!(transports::list))
+        .routes(routes!(transports::show))
+        .routes(routes!(transports::pause))
+        .routes(routes!(transports::resume))
+        .routes(routes!(provider_events::create))
+        .routes(routes!(suppressions::list, suppressions::create))
+        .routes(routes!(suppressions::delete))
         .routes(routes!(stats::show))
         .routes(routes!(audit::list))
         .merge(outbox())

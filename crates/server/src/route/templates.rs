@@ -245,11 +245,19 @@ pub(crate) async fn preview(
         None => return Err(no_such_template()),
     };
     let (content, values) = wanted.onto(before);
+    let policies = templates.policies();
+    let unknown = content
+        .route
+        .as_deref()
+        .and_then(|name| policies.unknown_route(name));
+    if let Some(message) = unknown {
+        return Err(Problem::invalid("route", message));
+    }
     let rendered = templates
         .render(&content, &values)
         .map_err(Problem::invalid_fields)?;
     let variables = templates.variables(&content);
-    Ok(json::ok(TemplatePreview::of(rendered, variables)))
+    Ok(json::ok(TemplatePreview::of(rendered, &content, variables)))
 }
 
 impl From<NotSaved> for Problem {

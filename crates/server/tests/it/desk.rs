@@ -21,6 +21,8 @@ async fn every_screen_is_there_when_nothing_ever_happened() {
         "/admin/email-queue",
         "/admin/messages",
         "/admin/operations",
+        "/admin/transports",
+        "/admin/suppressions",
         "/admin/templates",
         "/admin/audit",
         "/admin/inbox",

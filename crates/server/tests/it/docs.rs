@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::Server;
 
-const ROUTES: [(&str, &str); 29] = [
+const ROUTES: [(&str, &str); 37] = [
     ("post", "/v1/emails"),
     ("get", "/v1/emails"),
     ("post", "/v1/emails/batch"),
@@ -28,6 +28,14 @@ const ROUTES: [(&str, &str); 29] = [
     ("get", "/v1/messages/{id}"),
     ("post", "/v1/messages/{id}/retry"),
     ("post", "/v1/messages/{id}/discard"),
+    ("get", "/v1/transports"),
+    ("get", "/v1/transports/{name}"),
+    ("post", "/v1/transports/{name}/pause"),
+    ("post", "/v1/transports/{name}/resume"),
+    ("post", "/v1/provider-events/{transport}"),
+    ("get", "/v1/suppressions"),
+    ("post", "/v1/suppressions"),
+    ("delete", "/v1/suppressions/{address}"),
     ("get", "/v1/stats"),
     ("get", "/v1/audit"),
     ("get", "/metrics"),
@@ -115,6 +123,8 @@ fn the_document_describes_a_new_email_as_the_contract_does() {
         "calendar",
         "send_at",
         "expires_at",
+        "expire_after",
+        "route",
         "retry_policy",
         "priority",
         "metadata",
@@ -148,6 +158,37 @@ fn the_document_describes_a_message_with_all_of_its_fields() {
             assert_eq!(operation["tags"][0], "messages", "{path}");
             assert_eq!(operation["security"][0]["key"][0], "admin", "{path}");
         }
+    }
+}
+
+#[test]
+fn the_document_describes_a_transport_and_who_may_switch_it() {
+    let document: Value = serde_json::from_str(&posthaste_server::openapi()).unwrap();
+    let schemas = &document["components"]["schemas"];
+    let fields = |name: &str| schemas[name]["properties"].as_object().unwrap().len();
+    assert_eq!((fields("Transport"), fields("TroubledDomain")), (16, 6));
+    assert_eq!((fields("Suppression"), fields("NewSuppression")), (7, 3));
+    assert_eq!(schemas["NewSuppression"]["required"], json!(["address"]));
+    let scope = |path: &str, method: &str| {
+        let security = &document["paths"][path][method]["security"];
+        security[0]["key"][0].as_str().map(str::to_owned)
+    };
+    assert_eq!(scope("/v1/transports", "get").unwrap(), "read");
+    assert_eq!(
+        scope("/v1/transports/{name}/pause", "post").unwrap(),
+        "admin"
+    );
+    assert_eq!(scope("/v1/suppressions", "post").unwrap(), "send");
+    assert_eq!(
+        scope("/v1/provider-events/{transport}", "post"),
+        None,
+        "no key"
+    );
+    // A retry has a body, but needs none.
+    for path in ["/v1/emails/{id}/retry", "/v1/dead-letters/{id}/retry"] {
+        let body = &document["paths"][path]["post"]["requestBody"];
+        assert!(body["content"]["application/json"].is_object(), "{body}");
+        assert_ne!(body["required"], json!(true));
     }
 }
 

@@ -1,5 +1,6 @@
 //! A server over a SQLite file of its own, without senders: emails stay as they are put.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +19,12 @@ use posthaste_core::port::{
     Actor, Begun, EmailStore, Finish, Gate, MessageBroker, Outgoing, SharedStore, Transport,
 };
 use posthaste_core::status::{DeadReason, Outcome};
+use posthaste_core::way::BreakerRules;
 use posthaste_engine::access::NewKey;
 use posthaste_engine::metrics::Source;
 use posthaste_engine::{
-    Access, Admins, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Policies,
+    Access, Admins, FeedbackDesk, Intake, MessageDesk, MessageMetrics, Metrics, Operator, Policies,
+    Route, WayParts, Ways, WaysConfig,
 };
 use posthaste_server::{Limits, ServerParts, Setting};
 use posthaste_store::{SqliteOptions, SqliteStore};
@@ -31,6 +34,8 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use tower::ServiceExt as _;
 
+use crate::provider::ScriptedReader;
+
 const DATABASE: &str = "posthaste.db";
 /// The proxy that is trusted.
 pub(crate) const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -39,13 +44,21 @@ pub(crate) const SESSION: Duration = Duration::from_hours(12);
 
 /// A way out that is never taken.
 pub(crate) struct ClosedTransport {
+    name: &'static str,
     pub(crate) in_trouble: AtomicBool,
+}
+
+impl ClosedTransport {
+    fn called(name: &'static str) -> Arc<Self> {
+        let in_trouble = AtomicBool::new(false);
+        Arc::new(Self { name, in_trouble })
+    }
 }
 
 #[async_trait]
 impl Transport for ClosedTransport {
     fn name(&self) -> &str {
-        "closed"
+        self.name
     }
     async fn send(&self, _email: &Outgoing, _gate: &dyn Gate) -> Vec<RecipientResult> {
         unreachable!("nothing is sent in these tests")
@@ -82,10 +95,11 @@ pub(crate) fn parts(
     };
     let store = Arc::new(SqliteStore::open(options).unwrap());
     let shared: SharedStore = store.clone();
-    let policies = Arc::new(Policies::default());
+    let policies = Policies::default().with_routes(["backup".to_owned()]);
+    let policies = Arc::new(policies);
     let wake = Arc::new(Notify::new());
     let mut registry = Registry::default();
-    let metrics = Arc::new(Metrics::new(&mut registry, &["closed"]));
+    let metrics = Arc::new(Metrics::new(&mut registry, &["closed", "spare"]));
     let message_metrics = Arc::new(MessageMetrics::new(&mut registry));
     let message_desk = MessageDesk::new(Arc::clone(&shared), Arc::new(Notify::new()));
     let broker = Arc::new(InProcessBroker::new(10_000));
@@ -97,12 +111,14 @@ pub(crate) fn parts(
         Arc::clone(&wake),
         Source::Api,
     );
-    let transport = Arc::new(ClosedTransport {
-        in_trouble: AtomicBool::new(false),
-    });
+    let transport = ClosedTransport::called("closed");
+    let ways = Arc::new(Ways::new(ways(transport.clone())));
+    let operator = Operator::new(Arc::clone(&shared), policies, wake);
     let parts = ServerParts {
         intake: Arc::new(intake),
-        operator: Arc::new(Operator::new(Arc::clone(&shared), policies, wake)),
+        operator: Arc::new(operator.sending_by(Arc::clone(&ways))),
+        feedback: Arc::new(FeedbackDesk::new(Arc::clone(&shared), Arc::clone(&ways))),
+        ways,
         access: Arc::new(Access::new(Arc::clone(&shared))),
         admins: Arc::new(Admins::new(shared, SESSION)),
         opens_locally: true,
@@ -111,7 +127,6 @@ pub(crate) fn parts(
         configuration: configuration(),
         metrics,
         registry: Arc::new(registry),
-        transport: transport.clone(),
         broker: Some(broker),
         message_desk: Arc::new(message_desk),
         message_metrics,
@@ -121,6 +136,27 @@ pub(crate) fn parts(
         version: "1.2.3-test",
     };
     (parts, store, transport, folder)
+}
+
+/// Two ways out: `closed`, which listens to its provider, and `spare`, which the route `backup`
+/// takes.
+fn ways(closed: Arc<ClosedTransport>) -> WaysConfig {
+    let closed = WayParts {
+        transport: closed,
+        limits: posthaste_engine::Limits {
+            rate: Some(12.5),
+            concurrency: Some(3),
+        },
+        feedback: Some(Arc::new(ScriptedReader)),
+    };
+    let spare: Arc<dyn Transport> = ClosedTransport::called("spare");
+    let backup = Route::ordered(["spare"]);
+    WaysConfig {
+        transports: vec![closed, spare.into()],
+        routes: BTreeMap::from([("backup".to_owned(), backup)]),
+        breaker: Some(BreakerRules::default()),
+        ..WaysConfig::default()
+    }
 }
 
 /// Some of the configuration.
@@ -271,19 +307,17 @@ impl Server {
         let lease = self.begin(id).await;
         let failed = (outcome != Outcome::Sent).then(|| "550 5.1.1 no such user".to_owned());
         let decision = Decision {
-            conclusion,
-            outcome,
             error_class: failed.as_ref().map(|_| "mailbox_unknown".to_owned()),
             fingerprint: failed.as_ref().map(|_| "550 5.1.1".to_owned()),
             stage: failed.as_ref().map(|_| Stage::Recipient),
             reply: failed.clone(),
             error: failed,
-            recipients: Vec::new(),
+            ..Decision::new(conclusion, outcome)
         };
         let finish = Finish {
             lease,
             decision,
-            transport: "closed".into(),
+            transport: Some("closed".into()),
             budget: 8,
             removes_sent: false,
         };

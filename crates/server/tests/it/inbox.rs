@@ -31,7 +31,7 @@ async fn an_empty_inbox_says_where_mail_goes() {
     let server = Server::start();
     let page = server.get("/admin/inbox").await;
     assert_eq!(page.status, 200);
-    assert!(page.text().contains("Mail goes out by closed"));
+    assert!(page.text().contains("Mail goes out by closed, spare"));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use posthaste_core::port::{Gate, NoTracer, Outgoing, SharedStore, Transport};
 use posthaste_core::reply::Reply;
 use posthaste_engine::metrics::Source;
 use posthaste_engine::sender::{Sender, SenderConfig, SenderParts};
-use posthaste_engine::{Intake, Policies};
+use posthaste_engine::{Intake, Policies, Ways};
 use posthaste_server::{Limits, ServerParts};
 use posthaste_store::SqliteStore;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -57,7 +57,9 @@ impl Transport for ScriptedTransport {
         let failed = |stage, cause| RecipientResult::Failed(Failure::new(stage, cause));
         let one = match answered.await.expect("the test answers") {
             Some(refusal) => failed(Stage::Recipient, Cause::Reply(refusal)),
-            None if gate.pass().await => RecipientResult::Accepted(Reply::new(250, "2.0.0 OK")),
+            None if gate.pass().await => {
+                RecipientResult::Accepted(Reply::new(250, "2.0.0 OK").into())
+            }
             None => failed(Stage::FinalDot, Cause::LeaseLost),
         };
         vec![one; email.recipients.len()]
@@ -83,7 +85,7 @@ fn sending_intake(
         SenderParts {
             store: Arc::clone(&store),
             broker: parts.broker.clone(),
-            transport: Arc::new(transport),
+            ways: Arc::new(Ways::single(Arc::new(transport), 4)),
             policies: Arc::clone(&policies),
             classifier: Classifier::default(),
             metrics: Arc::clone(&parts.metrics),

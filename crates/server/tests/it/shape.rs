@@ -31,7 +31,7 @@ async fn a_new_email_shows_everything_and_missing_values_are_null() {
             "owner": "default", "from": "Shop <shop@example.org>", "to": ["ann@example.net"],
             "subject": "Your order", "template": null, "priority": "high",
             "delivery": "queued", "metadata": {"order": "4711"}, "attempt_count": 0, "max_attempts": 8,
-            "next_attempt_at": null, "last_error": null, "error_class": null,
+            "next_attempt_at": null, "route": "default", "waiting_for": null, "last_error": null, "error_class": null,
             "dead_reason": null, "fingerprint": null, "possible_duplicate": false,
             "sent_at": null, "created_at": null, "send_at": null, "expires_at": null,
             "last_queued_at": null, "finished_at": null, "erased_at": null, "size_bytes": null,
@@ -56,6 +56,10 @@ async fn a_dead_email_shows_its_attempt_and_what_it_died_of() {
     assert_eq!(
         (&attempt["transport"], &attempt["worker"]),
         (&json!("closed"), &json!("worker-1"))
+    );
+    assert_eq!(
+        (&attempt["counted"], &attempt["provider_id"]),
+        (&json!(true), &Value::Null)
     );
     for name in ["started_at", "finished_at", "error_class", "error"] {
         assert!(attempt[name].is_string(), "{name}");

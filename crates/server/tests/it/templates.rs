@@ -267,7 +267,7 @@ async fn a_preview_shows_what_a_template_comes_to() {
     };
     let sample = preview("order", json!({})).await.json();
     let expected = json!({
-        "subject": "Order 7", "html": "<p>Hello Ann</p>", "text": "Hello Ann",
+        "subject": "Order 7", "html": "<p>Hello Ann</p>", "text": "Hello Ann", "route": "default",
         "variables": ["name", "number"],
     });
     assert_eq!(sample, expected);

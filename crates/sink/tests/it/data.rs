@@ -1,5 +1,7 @@
 //! What is data, what ends it, and what is kept of it.
 
+use std::time::{Duration, Instant};
+
 use crate::client::{Client, sink, sink_with};
 
 #[tokio::test]
@@ -127,4 +129,17 @@ async fn messages_are_counted_but_not_kept_unless_asked_for() {
     client.deliver("a", &["bob@x"]).await;
     assert_eq!(sink.copies("a", "bob@x"), 1);
     assert!(sink.messages().is_empty());
+}
+
+#[tokio::test]
+async fn a_message_arrives_before_the_wait_for_its_reply() {
+    let sink = sink().await;
+    let mut client = Client::greet(&sink).await;
+    let began = Instant::now();
+    client.deliver("a", &["slow80+1@x"]).await;
+    let answered = Instant::now();
+    let messages = sink.messages();
+    let arrived = messages[0].arrived_at;
+    assert!(arrived >= began);
+    assert!(answered.duration_since(arrived) >= Duration::from_millis(80));
 }

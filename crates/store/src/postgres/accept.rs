@@ -101,18 +101,18 @@ impl PostgresStore {
 const INSERT_EMAILS: &str =
     "INSERT INTO email (id, owner, message_key, payload_hash, template, priority, envelope_from,
          recipients, recipient_count, first_recipient, header_from, header_to, subject, metadata,
-         policy, send_at, expires_at, traceparent, created_at, size_bytes, content)
+         policy, send_at, expires_at, traceparent, created_at, size_bytes, content, route)
      SELECT u.id, u.owner, u.message_key, u.payload_hash, u.template, u.priority,
          u.envelope_from, u.recipients::jsonb, u.recipient_count, u.first_recipient,
          u.header_from, u.header_to::json, u.subject, u.metadata::json, u.policy::json, u.send_at,
-         u.expires_at, u.traceparent, posthaste_now(), length(u.content), u.content
+         u.expires_at, u.traceparent, posthaste_now(), length(u.content), u.content, u.route
      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[],
              $7::text[], $8::text[], $9::int4[], $10::text[], $11::text[], $12::text[],
              $13::text[], $14::text[], $15::text[], $16::timestamptz[], $17::timestamptz[],
-             $18::text[], $19::bytea[])
+             $18::text[], $19::bytea[], $20::text[])
          AS u (id, owner, message_key, payload_hash, template, priority, envelope_from,
              recipients, recipient_count, first_recipient, header_from, header_to, subject,
-             metadata, policy, send_at, expires_at, traceparent, content)
+             metadata, policy, send_at, expires_at, traceparent, content, route)
      ORDER BY u.message_key, u.owner
      ON CONFLICT (message_key, owner) DO NOTHING RETURNING id";
 
@@ -122,11 +122,12 @@ const INSERT_EMAILS: &str =
 const INSERT_STATES: &str =
     "INSERT INTO email_log (id, status, phase, attempt_number, attempt_count, budget_from,
          max_attempts, next_attempt_at, lease_token, lost_count, unknown_count,
-         possible_duplicate, last_queued_at, inline)
+         possible_duplicate, last_queued_at, inline, priority)
      SELECT u.id, 'pending', 'idle', 0, 0, 0, u.max_attempts, coalesce(e.send_at, e.created_at),
          0, 0, 0, false,
          CASE WHEN u.ticketed AND coalesce(e.send_at, e.created_at) <= e.created_at
-              THEN e.created_at END, u.inline
+              THEN e.created_at END, u.inline,
+         CASE e.priority WHEN 'high' THEN 0 WHEN 'low' THEN 2 ELSE 1 END
      FROM unnest($1::uuid[], $2::int4[], $3::bool[], $4::bool[])
          AS u (id, max_attempts, ticketed, inline)
      JOIN email e ON e.id = u.id
@@ -227,6 +228,7 @@ impl<'a> Insert<'a> {
         let expires_at = column(all, |e| e.expires_at);
         let traces = column(all, |e| e.traceparent.as_deref());
         let contents = column(all, |e| &e.content[..]);
+        let routes = column(all, |e| e.route.as_deref());
         let budgets = column(all, budget);
         let (recipients, to, metadata, policies) = (written(0), written(1), written(2), written(3));
         let emails: Values<'_> = &[
@@ -249,6 +251,7 @@ impl<'a> Insert<'a> {
             &expires_at,
             &traces,
             &contents,
+            &routes,
         ];
         let states: Values<'_> = &[&ids, &budgets, &ticketed, &inline];
         let (inserted, stated) = tokio::join!(

@@ -19,7 +19,8 @@ use super::accept::{EXISTING, Earlier, INSERT, Insert, NewEntry, not_inserted};
 use super::books::{COUNT, UPDATE_STATES, state_values};
 use super::error::{Trouble, store_error};
 use super::pool::Values;
-use crate::ledger::{First, begun};
+use super::suppressed::{Asked, READ, SuppressionList};
+use crate::ledger::{First, Suppressed, begun};
 
 const PATH: &str = "SELECT current_setting('search_path')";
 /// Tables that the application made for its session only come last: they are not ours.
@@ -114,7 +115,13 @@ async fn accept(
         return Ok((existing(transaction, email).await?, None));
     }
     let now: Timestamp = transaction.query_one(NOW, &[]).await?.get(0);
-    let started = begins.and_then(|(worker, lease)| begun(email, worker, lease, now));
+    let started = match begins {
+        Some((worker, lease)) => {
+            let suppressed = suppressed(transaction, email).await?;
+            begun(email, suppressed, worker, lease, now)
+        }
+        None => None,
+    };
     let status = started
         .as_ref()
         .map_or(Status::Pending, |one| one.state.status);
@@ -125,6 +132,19 @@ async fn accept(
     }
     count(transaction, now, status).await?;
     Ok((Accepted::Created, started))
+}
+
+/// Which of its recipients get nothing any more.
+async fn suppressed(
+    transaction: &Transaction<'_>,
+    email: &NewEmail,
+) -> Result<Suppressed, Trouble> {
+    let to = || email.envelope.recipients.iter();
+    let mut asked = Asked::default();
+    asked.add(&email.owner, to());
+    let values: Values<'_> = &[&asked.owners, &asked.addresses];
+    let rows = transaction.query(READ, values).await?;
+    Ok(SuppressionList::of(&rows)?.among(&email.owner, to()))
 }
 
 async fn existing(transaction: &Transaction<'_>, email: &NewEmail) -> Result<Accepted, Trouble> {

@@ -1,8 +1,9 @@
-//! What channels have not told yet of emails that died.
+//! What channels have not told yet of emails that died, and of ways out.
 
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
+use posthaste_core::Timestamp;
 use posthaste_core::alert::AlertGroup;
 use posthaste_core::email::EmailId;
 use posthaste_core::port::{ChannelState, Digest, StoreResult, Told};
@@ -12,6 +13,7 @@ use super::PostgresStore;
 use super::claim::any;
 use super::error::{Trouble, corrupt};
 use super::state_row::{get, named, unsigned};
+use crate::way::News;
 
 /// Channels that are heard of for the first time.
 const ADD_CHANNELS: &str = "INSERT INTO alert_channel (name, rests_until)
@@ -87,6 +89,9 @@ const TOLD: &str = "UPDATE alert_channel
 const LOCK_TOLD: &str = "SELECT 1 FROM alert_group WHERE channel = $1 AND taken
      ORDER BY fingerprint FOR UPDATE";
 const DELETE_TOLD: &str = "DELETE FROM alert_group WHERE channel = $1 AND taken";
+
+const INSERT_NEWS: &str = "INSERT INTO death (email_id, at, reason, fingerprint, error)
+     VALUES ($1, $2, $3, $4, $5)";
 
 impl PostgresStore {
     pub(super) async fn count_deaths(
@@ -168,7 +173,9 @@ impl PostgresStore {
 
     pub(super) async fn all_channels(&self) -> StoreResult<Vec<ChannelState>> {
         let sql = "SELECT c.name, (SELECT coalesce(sum(n), 0)::bigint FROM alert_group
-                                   WHERE channel = c.name),
+                                   WHERE channel = c.name
+                                     AND reason NOT IN ('TransportStopped',
+                                                        'TransportRecovered')),
                  c.last_told_at, c.failures, c.last_error
              FROM alert_channel c ORDER BY c.name";
         let rows = self.desk.query(sql, &[]).await?;
@@ -183,6 +190,23 @@ impl PostgresStore {
         };
         rows.iter().map(state_of).collect()
     }
+}
+
+/// Something is to be told about a way out.
+pub(super) async fn insert_news(
+    client: &ClientWrapper,
+    news: &News,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let statement = client.prepare_cached(INSERT_NEWS).await?;
+    let values: super::pool::Values<'_> = &[
+        &news.email.0,
+        &now,
+        &news.reason.as_str(),
+        &news.fingerprint,
+        &news.sentence,
+    ];
+    client.execute(&statement, values).await.map(drop)
 }
 
 /// Takes what waits, unless something is being told already; whether it did.

@@ -1,17 +1,17 @@
-//! One attempt: begin, renew, gate, finish, release.
+//! One attempt: begin, renew, gate, park, finish, release.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
+use posthaste_core::decision::Parking;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::{Event, Refusal, State};
 use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult, Unticketed};
 
 use super::PostgresStore;
 use super::books::Books;
-use super::claim::Candidates;
+use super::claim::{Candidates, in_turn};
 use super::writer::{Wants, Writer};
 use crate::ledger::{self, Ledger as _};
 
@@ -79,7 +79,7 @@ impl PostgresStore {
 
     /// What a sender needs of emails whose attempts began. If it cannot be read, the emails are
     /// handed back: nobody would hold their leases.
-    async fn started_or_released(
+    pub(super) async fn started_or_released(
         &self,
         begun: Vec<(EmailId, State)>,
         now: Timestamp,
@@ -109,15 +109,12 @@ impl PostgresStore {
         lease: Duration,
         budgets: &Budgets,
     ) -> StoreResult<Unticketed> {
-        let mut queries = UNTICKETED;
-        // In turns, so that a backlog of new emails does not hold up retries, nor the other way.
-        if self.retries_first.fetch_not(Ordering::Relaxed) {
-            queries.reverse();
-        }
+        let turn = self.senders_turns.next();
         let candidates = Candidates {
-            queries: &queries,
-            before: Some(queued_before),
+            query: in_turn(&unticketed(turn.retries_first)),
+            values: &[&&turn.priorities[..], &queued_before],
             most,
+            with_overdue: true,
         };
         let (found, now) = self
             .claim(candidates, |books, ids| {
@@ -149,8 +146,15 @@ impl PostgresStore {
         apply_to_leases(&self.writer, leases, renew).await
     }
 
-    pub(super) async fn pass_gate_all(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>> {
-        apply_to_leases(&self.writer, leases, |token| Event::Gate { token }).await
+    pub(super) async fn pass_gate_all(
+        &self,
+        passages: Vec<(Lease, Arc<str>)>,
+    ) -> StoreResult<Vec<bool>> {
+        apply_to_each(&self.writer, passages, ledger::gate).await
+    }
+
+    pub(super) async fn park_all(&self, parked: Vec<(Lease, Parking)>) -> StoreResult<Vec<bool>> {
+        apply_to_each(&self.writer, parked, ledger::park).await
     }
 
     pub(super) async fn release_all(&self, leases: Vec<Lease>) -> StoreResult<()> {
@@ -192,31 +196,54 @@ async fn apply_to_leases<F>(writer: &Writer, leases: Vec<Lease>, event: F) -> St
 where
     F: Fn(i64) -> Event<'static> + Send + 'static,
 {
-    let wants = Wants::states(leases.iter().map(|held| held.id).collect());
+    let leases = leases.into_iter().map(|held| (held, ())).collect();
+    apply_to_each(writer, leases, move |token, ()| event(token)).await
+}
+
+/// The same for events that are made of what comes with each lease.
+async fn apply_to_each<T, F>(
+    writer: &Writer,
+    held: Vec<(Lease, T)>,
+    event: F,
+) -> StoreResult<Vec<bool>>
+where
+    T: Send + 'static,
+    F: for<'a> Fn(i64, &'a T) -> Event<'a> + Send + 'static,
+{
+    let wants = Wants::states(held.iter().map(|(lease, _)| lease.id).collect());
     writer
         .run(wants, move |books| {
-            leases
-                .iter()
-                .map(|held| {
-                    let Ok(applied) = ledger::apply(books, held.id, &event(held.token));
-                    matches!(applied, Some(Ok(_)))
-                })
-                .collect()
+            let apply = |(lease, with): &(Lease, T)| {
+                let Ok(applied) = ledger::apply(books, lease.id, &event(lease.token, with));
+                matches!(applied, Some(Ok(_)))
+            };
+            held.iter().map(apply).collect()
         })
         .await
 }
 
-/// Emails that wait without a ticket, new ones first and retries last. `$1` is how many, `$2` the time before which a ticket is taken for lost.
-pub(super) const UNTICKETED: [&str; 4] = [
+/// Emails that wait without a ticket, new ones first and retries last. `$3` is the time before which
+/// a ticket is taken for lost.
+const UNTICKETED: [&str; 4] = [
     // Never queued, and due by now.
-    "l.status = 'pending' AND l.last_queued_at IS NULL AND l.next_attempt_at <= posthaste_now()
-         AND ($2::timestamptz IS NOT NULL)",
+    "l.status = 'pending' AND l.last_queued_at IS NULL AND l.next_attempt_at <= posthaste_now()",
     // Queued long ago. A ticket is published when an email is due or later, so whatever was
     // queued before a moment was due before it: the index range is as small as the answer.
-    "l.status = 'pending' AND l.next_attempt_at < $2 AND l.last_queued_at < $2",
+    "l.status = 'pending' AND l.waiting_for IS NULL AND l.next_attempt_at < $3
+         AND l.last_queued_at < $3",
     // The same after a failure. One that a scheduler holds has its ticket under way.
-    "l.status = 'retry_queued' AND l.next_attempt_at < $2 AND l.locked_until IS NULL
-         AND (l.last_queued_at < $2 OR l.last_queued_at IS NULL)",
+    "l.status = 'retry_queued' AND l.waiting_for IS NULL AND l.next_attempt_at < $3
+         AND l.locked_until IS NULL AND (l.last_queued_at < $3 OR l.last_queued_at IS NULL)",
     // Due long ago, and no scheduler came.
-    "l.status = 'failed' AND l.next_attempt_at <= $2 AND l.next_attempt_at <= posthaste_now()",
+    "l.status = 'failed' AND l.waiting_for IS NULL AND l.next_attempt_at <= $3
+         AND l.next_attempt_at <= posthaste_now()",
 ];
+
+/// In turns, so that a backlog of new emails does not hold up retries, nor the other way.
+pub(super) fn unticketed(retries_first: bool) -> [&'static str; 4] {
+    let mut conditions = UNTICKETED;
+    if retries_first {
+        conditions.reverse();
+    }
+    conditions
+}

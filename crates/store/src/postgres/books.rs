@@ -4,10 +4,11 @@
 
 mod write_back;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 
 use posthaste_core::Timestamp;
+use posthaste_core::address::Address;
 use posthaste_core::attempt::AttemptRecord;
 use posthaste_core::email::{EmailId, Recipient};
 use posthaste_core::lifecycle::{Event, State, Transition};
@@ -18,8 +19,10 @@ use tokio_postgres::Row;
 pub(super) use self::write_back::{
     COUNT, ERASE, INSERT_AUDIT, Pipeline, UPDATE_STATES, Value, int, state_values, values,
 };
-use super::state_row::{get, named, optional_name, state_of};
-use crate::ledger::{Facts, Ledger};
+use super::state_row::{get, named, optional_name, state_of, unsigned};
+use super::suppressed::SuppressionList;
+use crate::ledger::{Facts, Ledger, Suppressed};
+use crate::statistics::counted_steps;
 
 /// What was read, and what is to be written.
 pub(super) struct Books {
@@ -33,6 +36,12 @@ pub(super) struct Books {
     gated: BTreeSet<EmailId>,
     renewed: BTreeSet<EmailId>,
     attempts: Vec<(EmailId, AttemptRecord)>,
+    /// Attempts that spent the budget, as far as anyone asked.
+    spent: HashSet<(EmailId, u32)>,
+    /// Attempts that are to be refunded.
+    refunded: Vec<(EmailId, u32)>,
+    /// Who gets nothing any more, of those to whom new emails go.
+    suppressed: SuppressionList,
     recipients: Vec<(EmailId, Vec<Recipient>)>,
     revived: Vec<EmailId>,
     given_up: Vec<(EmailId, Option<DeadReason>)>,
@@ -57,6 +66,9 @@ impl Books {
             gated: BTreeSet::new(),
             renewed: BTreeSet::new(),
             attempts: Vec::new(),
+            spent: HashSet::new(),
+            refunded: Vec::new(),
+            suppressed: SuppressionList::default(),
             recipients: Vec::new(),
             revived: Vec::new(),
             given_up: Vec::new(),
@@ -86,6 +98,18 @@ impl Books {
     pub(super) fn read_facts(&mut self, row: &Row) -> StoreResult<()> {
         self.facts.insert(EmailId(get(row, 0)?), facts_of(row)?);
         Ok(())
+    }
+
+    /// Takes in an attempt that was read with `READ_SPENT`.
+    pub(super) fn read_spent(&mut self, row: &Row) -> StoreResult<()> {
+        self.spent
+            .insert((EmailId(get(row, 0)?), unsigned(row, 1)?));
+        Ok(())
+    }
+
+    /// Takes in who gets nothing any more.
+    pub(super) fn add_suppressed(&mut self, list: SuppressionList) {
+        self.suppressed = list;
     }
 
     /// Counts emails that went from one state to another; `None` is outside the store.
@@ -121,6 +145,14 @@ impl Ledger for Books {
         Ok(self.facts.get(&id).cloned())
     }
 
+    fn suppressed(&mut self, owner: &str, to: &[Address]) -> Result<Suppressed, Infallible> {
+        Ok(self.suppressed.among(owner, to.iter()))
+    }
+
+    fn has_spent(&mut self, id: EmailId, number: u32) -> Result<bool, Infallible> {
+        Ok(self.spent.contains(&(id, number)))
+    }
+
     fn write(
         &mut self,
         id: EmailId,
@@ -134,16 +166,22 @@ impl Ledger for Books {
             Event::Renew { .. } => self.renewed.insert(id),
             _ => self.changed.insert(id),
         };
-        self.count(Some(before.status), Some(next.status), 1);
+        for (from, to) in counted_steps(before.status, event, next.status) {
+            self.count(Some(from), Some(to), 1);
+        }
         if let Some(attempt) = &transition.attempt {
             self.attempts.push((id, attempt.clone()));
+        }
+        if let Event::Refund { number } = event {
+            self.refunded.push((id, *number));
         }
         if transition.is_death(before.status) {
             self.deaths.push((id, next.clone()));
         }
-        // One that was just refused by the broker is left for later.
+        // One that was just refused by the broker is left for later. What is parked is its sender's
+        // to look after, until it becomes too late.
         let waits = match next.status {
-            Status::Failed => true,
+            Status::Failed => next.waiting_for.is_none() || next.waits_until.is_some(),
             Status::Pending => next.last_queued_at.is_none(),
             _ => false,
         };
@@ -207,6 +245,12 @@ pub(super) const READ_FACTS: &str =
          (SELECT r.reason FROM recipient r WHERE r.email_id = e.id AND r.status = 'dead'
           ORDER BY r.position LIMIT 1), e.traceparent
      FROM email e WHERE e.id = ANY($1)";
+
+/// Reads which of these attempts spent the budget.
+pub(super) const READ_SPENT: &str = "SELECT a.email_id, a.number
+     FROM unnest($1::uuid[], $2::int4[]) AS u (id, number)
+     JOIN email_attempt a ON a.email_id = u.id AND a.number = u.number
+     WHERE NOT a.is_free AND a.outcome IN ('transient', 'permanent', 'unknown')";
 
 fn facts_of(row: &Row) -> StoreResult<Facts> {
     Ok(Facts {

@@ -8,36 +8,63 @@ use deadpool_postgres::ClientWrapper;
 use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::port::StoreResult;
+use posthaste_core::way::FaultNote;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::PostgresStore;
-use super::books::{Books, Pipeline, READ_FACTS};
+use super::books::{Books, Pipeline, READ_FACTS, READ_SPENT, int};
 use super::error::Trouble;
+use super::pool::Values;
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
+use super::writer::lock_states;
 use crate::ledger::Ledger as _;
 
 /// Which rows are to be taken.
 pub(super) struct Candidates<'a> {
-    /// Conditions, one after the other until there are enough.
-    pub(super) queries: &'a [&'static str],
-    /// The value of `$2`, if the conditions have one.
-    pub(super) before: Option<Timestamp>,
+    /// The query for states and ids.
+    pub(super) query: String,
+    /// Its values from `$2` on; `$1` is how many.
+    pub(super) values: Values<'a>,
     /// How many.
     pub(super) most: usize,
+    /// Whether parked emails for which it became too late are taken, too. They come first.
+    pub(super) with_overdue: bool,
 }
 
-/// The whole query for a condition.
-pub(super) fn query(condition: &str) -> String {
-    let order = if condition.contains("l.locked_until <=") {
-        "l.locked_until"
-    } else {
-        "l.next_attempt_at"
+/// The query for emails that fulfil one of these conditions, one priority after the other, and one
+/// condition after the other within it, until there are enough. `$1` is how many, `$2` the
+/// priorities in their order. All of it is one statement: the parts are run as far as rows are
+/// wanted of them, and each locks what it gives.
+pub(super) fn in_turn(conditions: &[&str]) -> String {
+    let part = |condition: &&str| {
+        format!(
+            "SELECT * FROM (SELECT {STATE_COLUMNS}, l.id FROM email_log l
+             WHERE l.priority = turn.priority AND {condition}
+             ORDER BY l.next_attempt_at LIMIT $1 FOR UPDATE SKIP LOCKED) AS part"
+        )
     };
+    let parts: Vec<String> = conditions.iter().map(part).collect();
+    let parts = parts.join(" UNION ALL ");
     format!(
-        "SELECT {STATE_COLUMNS}, l.id FROM email_log l
-         WHERE {condition} ORDER BY {order} LIMIT $1 FOR UPDATE SKIP LOCKED"
+        "SELECT {STATE_COLUMNS}, l.id
+         FROM unnest($2::int2[]) WITH ORDINALITY AS turn (priority, place)
+         CROSS JOIN LATERAL ({parts}) AS l
+         ORDER BY turn.place LIMIT $1"
     )
+}
+
+/// The query for emails whose time in this column has come.
+pub(super) fn by_time(column: &str) -> String {
+    format!(
+        "SELECT {STATE_COLUMNS}, l.id FROM email_log l WHERE {column} <= posthaste_now()
+         ORDER BY {column} LIMIT $1 FOR UPDATE SKIP LOCKED"
+    )
+}
+
+/// The query for parked emails for which it became too late.
+pub(super) fn waited_too_long() -> String {
+    by_time("l.waits_until")
 }
 
 impl PostgresStore {
@@ -88,25 +115,58 @@ async fn lock(
     candidates: &Candidates<'_>,
 ) -> Result<Vec<EmailId>, Trouble> {
     let mut ids = Vec::new();
-    for condition in candidates.queries {
-        let left = i64::try_from(candidates.most - ids.len()).unwrap_or(i64::MAX);
-        if left == 0 {
-            break;
-        }
-        let statement = client.prepare_cached(&query(condition)).await?;
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&left];
-        values.extend(
-            candidates
-                .before
-                .as_ref()
-                .map(|at| at as &(dyn ToSql + Sync)),
-        );
-        for row in client.query(&statement, &values).await? {
-            ids.push(books.read_state(&row, STATE_WIDTH)?);
-        }
+    if candidates.with_overdue {
+        let most = candidates.most;
+        lock_some(client, books, &waited_too_long(), &[], most, &mut ids).await?;
     }
+    let Candidates { query, values, .. } = candidates;
+    lock_some(client, books, query, values, candidates.most, &mut ids).await?;
     read_facts(client, books, &ids).await?;
     Ok(ids)
+}
+
+/// Takes what a query finds, until there are so many.
+async fn lock_some(
+    client: &ClientWrapper,
+    books: &mut Books,
+    query: &str,
+    values: Values<'_>,
+    most: usize,
+    ids: &mut Vec<EmailId>,
+) -> Result<(), Trouble> {
+    let left = i64::try_from(most - ids.len()).unwrap_or(i64::MAX);
+    if left == 0 {
+        return Ok(());
+    }
+    let statement = client.prepare_cached(query).await?;
+    let mut all: Vec<&(dyn ToSql + Sync)> = vec![&left];
+    all.extend_from_slice(values);
+    for row in client.query(&statement, &all).await? {
+        ids.push(books.read_state(&row, STATE_WIDTH)?);
+    }
+    Ok(())
+}
+
+/// Locks and reads what is needed to refund attempts.
+pub(super) async fn lock_attempts(
+    client: &ClientWrapper,
+    books: &mut Books,
+    notes: &[FaultNote],
+) -> Result<(), Trouble> {
+    if notes.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = notes.iter().map(|note| note.email.0).collect();
+    let numbers: Vec<i32> = notes.iter().map(|note| int(note.attempt)).collect();
+    let statement = client.prepare_cached(&lock_states()).await?;
+    for row in client.query(&statement, &[&ids]).await? {
+        books.read_state(&row, STATE_WIDTH)?;
+    }
+    let statement = client.prepare_cached(READ_SPENT).await?;
+    for row in client.query(&statement, &[&ids, &numbers]).await? {
+        books.read_spent(&row)?;
+    }
+    Ok(())
 }
 
 /// Reads the facts of emails whose states were read.

@@ -15,13 +15,14 @@ use super::PostgresStore;
 use super::error::corrupt;
 use super::recipient_row::{self, address_of};
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get, named, state_of};
+use super::suppressed::{self, SuppressionList};
 
 /// The columns of a record, state first, in the order in which `record_of` reads them.
 pub(super) fn record_columns() -> String {
     format!(
         "{STATE_COLUMNS}, e.id, e.owner, e.message_key, e.template, e.priority, e.header_from,
          e.header_to::text, e.subject, e.recipients::text, e.metadata::text, e.policy::text,
-         e.send_at, e.expires_at, e.created_at, e.erased_at, e.size_bytes"
+         e.send_at, e.expires_at, e.created_at, e.erased_at, e.size_bytes, e.route"
     )
 }
 
@@ -53,6 +54,7 @@ pub(super) fn record_of(row: &Row) -> StoreResult<EmailRecord> {
         created_at: get(row, at + 13)?,
         erased_at: get(row, at + 14)?,
         size_bytes: u64::try_from(get::<i64>(row, at + 15)?).map_err(corrupt)?,
+        route: get(row, at + 16)?,
         state,
         attempts: Vec::new(),
     })
@@ -74,7 +76,7 @@ impl PostgresStore {
             .pool
             .query(
                 "SELECT id, envelope_from, recipients::text, policy::text, created_at, expires_at,
-                     content, traceparent
+                     content, traceparent, route, owner, EXISTS (SELECT 1 FROM suppression)
                  FROM email WHERE id = ANY($1)",
                 &[&ids],
             )
@@ -84,16 +86,40 @@ impl PostgresStore {
             found.insert(EmailId(get(&row, 0)?), row);
         }
         let mut all = Vec::with_capacity(begun.len());
+        let mut owners = Vec::with_capacity(begun.len());
+        let mut anyone_is_suppressed = false;
         for (id, state) in begun {
             if let Some(row) = found.remove(&id) {
                 all.push(started_of(&row, id, state, now)?);
+                owners.push(get::<String>(&row, 9)?);
+                anyone_is_suppressed = get(&row, 10)?;
             }
         }
         let recipients = all
             .iter_mut()
             .map(|started| (started.lease.id, &mut started.recipients));
         recipient_row::tell_apart(&self.pool, recipients).await?;
+        // Mostly nobody is.
+        if anyone_is_suppressed {
+            self.tell_suppressed(&mut all, &owners).await?;
+        }
         Ok(all)
+    }
+
+    /// Says of emails of these owners which of their recipients get nothing any more.
+    async fn tell_suppressed(&self, all: &mut [Started], owners: &[String]) -> StoreResult<()> {
+        let mut asked = suppressed::Asked::default();
+        for (started, owner) in all.iter().zip(owners) {
+            asked.add(owner, started.recipients.iter().map(|to| &to.address));
+        }
+        let values: super::pool::Values<'_> = &[&asked.owners, &asked.addresses];
+        let rows = self.pool.query(suppressed::READ, values).await?;
+        let list = SuppressionList::of(&rows)?;
+        for (started, owner) in all.iter_mut().zip(owners) {
+            let to = started.recipients.iter().map(|to| &to.address);
+            started.suppressed = list.among(owner, to);
+        }
+        Ok(())
     }
 }
 
@@ -111,6 +137,8 @@ fn started_of(row: &Row, id: EmailId, state: State, now: Timestamp) -> StoreResu
         // The one copy: the row shares its memory with everything else the server sent.
         content: Bytes::copy_from_slice(get(row, 6)?),
         traceparent: get(row, 7)?,
+        route: get(row, 8)?,
+        suppressed: Vec::new(),
         state,
         now,
     })

@@ -51,12 +51,12 @@ impl PostgresStore {
             .desk
             .query(
                 "SELECT number, started_at, finished_at, outcome, error_class, error, reply,
-                     transport, worker, budget, next_attempt_at, stage, email_id
+                     transport, worker, budget, next_attempt_at, stage, provider_id, is_free, email_id
                  FROM email_attempt WHERE email_id = ANY($1) ORDER BY email_id, number",
                 &[&ids],
             )
             .await?;
-        let attempt = |row: &Row| Ok((EmailId(get(row, 12)?), attempt_of(row)?));
+        let attempt = |row: &Row| Ok((EmailId(get(row, 14)?), attempt_of(row)?));
         rows.iter().map(attempt).collect()
     }
 
@@ -172,6 +172,8 @@ fn attempt_of(row: &Row) -> StoreResult<AttemptRecord> {
             .map_err(corrupt)?,
         next_attempt_at: get(row, 10)?,
         stage: optional_name(row, 11)?,
+        provider_id: get(row, 12)?,
+        is_free: get(row, 13)?,
     })
 }
 
@@ -344,7 +346,8 @@ impl Matching {
     }
 }
 
-/// States that one partial index holds together. Sent emails are in none.
+/// States that one partial index holds together. Sent emails are in none, and failed ones that are
+/// parked are in another.
 const INDEXED_TOGETHER: [&[Status]; 2] = [
     &[
         Status::Pending,
@@ -368,7 +371,12 @@ fn in_status(statuses: &[Status]) -> Vec<String> {
     if statuses.contains(&Status::Sent) {
         return Vec::from_iter(is_one_of(Status::ALL));
     }
-    let apart: Vec<_> = INDEXED_TOGETHER.into_iter().filter_map(is_one_of).collect();
+    let [waiting, desk] = INDEXED_TOGETHER.map(is_one_of);
+    let waiting = waiting.map(|some| format!("({some} AND l.waiting_for IS NULL)"));
+    let parked = statuses
+        .contains(&Status::Failed)
+        .then(|| "l.waiting_for IS NOT NULL".to_owned());
+    let apart: Vec<_> = [waiting, parked, desk].into_iter().flatten().collect();
     match apart.is_empty() {
         true => vec![ANY.to_owned()],
         false => apart,

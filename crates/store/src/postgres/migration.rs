@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0003_message.sql"),
     include_str!("../../migrations/postgres/0004_desk.sql"),
     include_str!("../../migrations/postgres/0005_inline.sql"),
+    include_str!("../../migrations/postgres/0006_ways_out.sql"),
 ];
 
 /// Applies what is missing. Several instances may start at the same time: the others wait.

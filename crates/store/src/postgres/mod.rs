@@ -16,6 +16,7 @@ mod clock;
 mod email_row;
 mod error;
 mod event;
+mod feedback;
 mod history;
 mod inbox;
 mod key;
@@ -24,6 +25,7 @@ mod listener;
 mod message;
 mod migration;
 mod operation;
+mod parked;
 mod pool;
 mod prune;
 mod recipient_row;
@@ -32,13 +34,16 @@ mod schedule;
 mod search;
 mod state_row;
 mod statistics;
+mod suppressed;
+mod suppression;
 mod sweep;
 mod template;
 mod verify;
+mod way;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -53,6 +58,7 @@ use self::listener::Bell;
 use self::pool::{Connector, Pool};
 use self::writer::{Wants, Writer};
 use crate::sweep::Sweep;
+use crate::turn::Turns;
 
 /// What the names of our tables begin with: nothing, since a schema keeps them apart from others.
 const PREFIX: &str = "";
@@ -131,8 +137,10 @@ pub struct PostgresStore {
     schema: String,
     /// Where claims are counted.
     slot: i32,
-    /// Whether the next look for emails without a ticket begins with retries.
-    retries_first: AtomicBool,
+    /// Whose turn it is when a scheduler claims, and when a sender looks for itself.
+    schedulers_turns: Turns,
+    senders_turns: Turns,
+    parked_turns: Turns,
     /// Where the search for attempts and for content that are to go stands.
     attempt_sweep: Sweep,
     content_sweep: Sweep,
@@ -180,7 +188,9 @@ impl PostgresStore {
             listener,
             schema,
             slot: writer::slot(),
-            retries_first: AtomicBool::new(false),
+            schedulers_turns: Turns::default(),
+            senders_turns: Turns::default(),
+            parked_turns: Turns::default(),
             attempt_sweep: Sweep::default(),
             content_sweep: Sweep::default(),
         })
@@ -191,12 +201,14 @@ impl PostgresStore {
     #[doc(hidden)]
     #[must_use]
     pub fn hot_queries() -> Vec<String> {
-        let claims = [
-            &schedule::DUE[..],
-            &attempt::UNTICKETED[..],
-            &rescue::EXPIRED[..],
+        let mut queries = vec![
+            claim::in_turn(&schedule::DUE),
+            claim::in_turn(&attempt::unticketed(false)),
+            claim::in_turn(&attempt::unticketed(true)),
+            claim::in_turn(&[parked::DUE]),
+            claim::waited_too_long(),
+            rescue::expired(),
         ];
-        let mut queries: Vec<String> = claims.concat().into_iter().map(claim::query).collect();
         let single = [
             schedule::NEXT_DUE,
             rescue::ANY_EXPIRED,
@@ -206,6 +218,7 @@ impl PostgresStore {
         queries.extend(single.map(str::to_owned));
         queries.push(rescue::undecided_query());
         queries.push(operation::due());
+        queries.push(crate::way::waiting_query(PREFIX));
         let of_messages = [
             message::CLAIM,
             message::SETTLE,

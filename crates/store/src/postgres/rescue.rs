@@ -6,14 +6,16 @@ use posthaste_core::lifecycle::Event;
 use posthaste_core::port::{Rescued, StoreResult, Undecided};
 
 use super::PostgresStore;
-use super::claim::{Candidates, any};
+use super::claim::{Candidates, any, by_time};
 use super::error::corrupt;
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get, state_of};
 use super::writer::Wants;
 use crate::ledger;
 
-/// Expired leases.
-pub(super) const EXPIRED: [&str; 1] = ["l.locked_until <= posthaste_now()"];
+/// The query for expired leases. `$1` is how many.
+pub(super) fn expired() -> String {
+    by_time("l.locked_until")
+}
 
 /// Whether there are any.
 pub(super) const ANY_EXPIRED: &str =
@@ -24,7 +26,8 @@ pub(super) fn undecided_query() -> String {
     format!(
         "SELECT {STATE_COLUMNS}, e.id, e.policy::text, e.expires_at
          FROM email_log l JOIN email e ON e.id = l.id
-         WHERE l.status = 'unknown' AND l.next_attempt_at IS NOT NULL LIMIT $1"
+         WHERE l.status = 'unknown' AND l.waiting_for IS NULL AND l.next_attempt_at IS NOT NULL
+         LIMIT $1"
     )
 }
 
@@ -35,9 +38,10 @@ impl PostgresStore {
             return Ok(Vec::new());
         }
         let candidates = Candidates {
-            queries: &EXPIRED,
-            before: None,
+            query: expired(),
+            values: &[],
             most,
+            with_overdue: false,
         };
         let rescued = self.claim(candidates, |books, ids| {
             let rescue = |id: &EmailId| {

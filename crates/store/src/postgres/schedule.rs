@@ -8,23 +8,31 @@ use posthaste_core::lifecycle::Event;
 use posthaste_core::port::{Budgets, Due, Lease, StoreResult};
 
 use super::PostgresStore;
-use super::claim::Candidates;
+use super::claim::{Candidates, in_turn};
 use super::state_row::get;
 use super::writer::Wants;
 use crate::ledger;
 
 /// Failed emails that are due, then those that wait without a ticket.
 pub(super) const DUE: [&str; 2] = [
-    "l.status = 'failed' AND l.next_attempt_at <= posthaste_now()",
+    "l.status = 'failed' AND l.waiting_for IS NULL AND l.next_attempt_at <= posthaste_now()",
     "l.status = 'pending' AND l.last_queued_at IS NULL AND l.next_attempt_at <= posthaste_now()",
 ];
 
-/// When the next of them is due.
+/// When the next of them is due: the first of each priority. Also when it becomes too late for one
+/// that is parked.
 pub(super) const NEXT_DUE: &str = "SELECT min(due) FROM (
-         SELECT min(next_attempt_at) AS due FROM email_log WHERE status = 'failed'
+         SELECT (SELECT next_attempt_at FROM email_log
+                 WHERE status = 'failed' AND waiting_for IS NULL AND priority = kind
+                 ORDER BY next_attempt_at LIMIT 1) AS due
+         FROM generate_series(0, 2) AS kind
          UNION ALL
-         SELECT min(next_attempt_at) FROM email_log
-         WHERE status = 'pending' AND last_queued_at IS NULL) AS waiting";
+         SELECT (SELECT next_attempt_at FROM email_log
+                 WHERE status = 'pending' AND last_queued_at IS NULL AND priority = kind
+                 ORDER BY next_attempt_at LIMIT 1)
+         FROM generate_series(0, 2) AS kind
+         UNION ALL
+         SELECT min(waits_until) FROM email_log WHERE waits_until IS NOT NULL) AS waiting";
 
 impl PostgresStore {
     pub(super) async fn claim_all_due(
@@ -33,10 +41,12 @@ impl PostgresStore {
         lease: Duration,
         budgets: &Budgets,
     ) -> StoreResult<Vec<Due>> {
+        let priorities = self.schedulers_turns.next().priorities;
         let candidates = Candidates {
-            queries: &DUE,
-            before: None,
+            query: in_turn(&DUE),
+            values: &[&&priorities[..]],
             most,
+            with_overdue: true,
         };
         let claimed = self.claim(candidates, |books, ids| {
             let claim = |id: &EmailId| {

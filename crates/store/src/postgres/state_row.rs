@@ -11,9 +11,10 @@ pub(super) const STATE_COLUMNS: &str =
     "l.status, l.phase, l.attempt_number, l.attempt_count, l.budget_from, l.max_attempts,
      l.next_attempt_at, l.locked_until, l.lease_token, l.worker, l.started_at, l.lost_count,
      l.unknown_count, l.possible_duplicate, l.last_queued_at, l.last_error, l.error_class,
-     l.dead_reason, l.fingerprint, l.sent_at, l.finished_at, l.inline";
+     l.dead_reason, l.fingerprint, l.sent_at, l.finished_at, l.inline, l.waiting_for,
+     l.waits_until, l.transport, l.bound_to, l.tried, l.ignores_expiry";
 /// How many columns that are.
-pub(super) const STATE_WIDTH: usize = 22;
+pub(super) const STATE_WIDTH: usize = 28;
 
 /// Reads a name such as a status.
 pub(super) fn named<T: std::str::FromStr>(row: &Row, at: usize) -> StoreResult<T>
@@ -74,5 +75,11 @@ pub(super) fn state_of(row: &Row, at: usize) -> StoreResult<State> {
         sent_at: get(row, at + 19)?,
         finished_at: get(row, at + 20)?,
         inline: get(row, at + 21)?,
+        waiting_for: get(row, at + 22)?,
+        waits_until: get(row, at + 23)?,
+        transport: get(row, at + 24)?,
+        bound_to: get(row, at + 25)?,
+        tried: get(row, at + 26)?,
+        ignores_expiry: get(row, at + 27)?,
     })
 }

@@ -17,15 +17,37 @@ pub(super) const COUNTERS: &str = "SELECT from_status, to_status, sum(n)::bigint
      GROUP BY 1, 2";
 
 /// Since when the oldest waits, and how many failed ones are due.
-pub(super) const WAITING: &str = "SELECT (SELECT min(oldest) FROM (
-         SELECT min(next_attempt_at) AS oldest FROM email_log WHERE status = 'pending'
+/// The first of each kind is looked up, however many there are: of each state and priority, and of
+/// those that are parked also of each of what they wait for.
+pub(super) const WAITING: &str = "WITH RECURSIVE parked (ways) AS (
+         SELECT min(waiting_for) FROM email_log WHERE waiting_for IS NOT NULL
          UNION ALL
-         SELECT min(next_attempt_at) FROM email_log WHERE status = 'retry_queued'
+         SELECT (SELECT min(waiting_for) FROM email_log WHERE waiting_for > parked.ways)
+         FROM parked WHERE parked.ways IS NOT NULL)
+     SELECT (SELECT min(oldest) FROM (
+         SELECT (SELECT next_attempt_at FROM email_log
+                 WHERE status = 'pending' AND waiting_for IS NULL AND priority = kind
+                 ORDER BY next_attempt_at LIMIT 1) AS oldest
+         FROM generate_series(0, 2) AS kind
          UNION ALL
-         SELECT min(next_attempt_at) FROM email_log WHERE status = 'failed') AS waiting
+         SELECT (SELECT next_attempt_at FROM email_log
+                 WHERE status = 'retry_queued' AND waiting_for IS NULL AND priority = kind
+                 ORDER BY next_attempt_at LIMIT 1)
+         FROM generate_series(0, 2) AS kind
+         UNION ALL
+         SELECT (SELECT next_attempt_at FROM email_log
+                 WHERE status = 'failed' AND waiting_for IS NULL AND priority = kind
+                 ORDER BY next_attempt_at LIMIT 1)
+         FROM generate_series(0, 2) AS kind
+         UNION ALL
+         SELECT (SELECT next_attempt_at FROM email_log
+                 WHERE waiting_for = parked.ways AND priority = kind
+                 ORDER BY next_attempt_at LIMIT 1)
+         FROM parked, generate_series(0, 2) AS kind) AS waiting
        WHERE oldest <= posthaste_now()),
        (SELECT count(*) FROM email_log
-        WHERE status = 'failed' AND next_attempt_at <= posthaste_now())";
+        WHERE status = 'failed' AND waiting_for IS NULL AND priority IN (0, 1, 2)
+          AND next_attempt_at <= posthaste_now())";
 
 impl PostgresStore {
     pub(super) async fn all_statistics(&self) -> StoreResult<Statistics> {

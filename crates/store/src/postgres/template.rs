@@ -14,7 +14,7 @@ use crate::template::{DELETED, SAVED, Standing, Verdict, audited, saved};
 
 const COLUMNS: &str =
     "v.name, v.version, v.description, v.mail_from, v.subject, v.html, v.body_text,
-     v.priority, v.policy::text, v.sample::text, v.saved_at, v.saved_by";
+     v.priority, v.policy::text, v.sample::text, v.saved_at, v.saved_by, v.route";
 
 /// Those who save wait for each other, also where there is no row yet to lock; nobody waits to read.
 const BEGIN: &str = "BEGIN; LOCK TABLE template IN SHARE ROW EXCLUSIVE MODE";
@@ -25,8 +25,9 @@ const WRITE: &str = "WITH newest AS (
          ON CONFLICT (name) DO UPDATE SET version = excluded.version, deleted_at = NULL),
      written AS (
          INSERT INTO template_version (name, version, description, mail_from, subject, html,
-             body_text, priority, policy, sample, saved_at, saved_by)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::json, $10::text::json, posthaste_now(), $11)
+             body_text, priority, policy, sample, saved_at, saved_by, route)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::json, $10::text::json, posthaste_now(),
+             $11, $14)
          RETURNING name, saved_at, saved_by)
      INSERT INTO audit_log (at, actor, action, subject, result)
      SELECT saved_at, saved_by, $12, name, $13 FROM written RETURNING at";
@@ -44,6 +45,7 @@ fn template_of(row: &Row) -> StoreResult<Template> {
             priority: named(row, 7)?,
             policy: from_json(row, 8)?,
             sample: from_json(row, 9)?,
+            route: get(row, 12)?,
         },
         saved_at: get(row, 10)?,
         saved_by: get(row, 11)?,
@@ -109,6 +111,7 @@ async fn save(
                 &actor.name,
                 &SAVED,
                 &audited(version),
+                &content.route,
             ],
         )
         .await?;

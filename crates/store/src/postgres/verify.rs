@@ -117,7 +117,7 @@ async fn breaches_of(
 
 /// Queries that give the ids (and details) of rows that break a promise. A lease that ended
 /// before `$1` is overdue.
-const CHECKS: [(&str, &str, &str); 11] = [
+const CHECKS: [(&str, &str, &str); 13] = [
     (
         "I1",
         "has content but no state",
@@ -133,9 +133,11 @@ const CHECKS: [(&str, &str, &str); 11] = [
     (
         "I3",
         "was sent more than once without an attempt of unknown fate",
+        // One that came back may have been sent again by an operator.
         "SELECT a.email_id, count(*) FILTER (WHERE a.outcome = 'sent') || ' sent attempts'
-         FROM email_attempt a
-         WHERE NOT EXISTS (SELECT 1 FROM recipient r WHERE r.email_id = a.email_id)
+         FROM email_attempt a JOIN email_log l ON l.id = a.email_id
+         WHERE a.number > l.budget_from
+           AND NOT EXISTS (SELECT 1 FROM recipient r WHERE r.email_id = a.email_id)
          GROUP BY a.email_id
          HAVING count(*) FILTER (WHERE a.outcome = 'sent')
              > 1 + count(*) FILTER (WHERE a.outcome = 'unknown')",
@@ -161,6 +163,21 @@ const CHECKS: [(&str, &str, &str); 11] = [
          WHERE locked_until IS NOT NULL AND status NOT IN ('sending', 'retry_queued')",
     ),
     (
+        "I5",
+        "waits for a way out although it does not wait",
+        "SELECT id, status FROM email_log
+         WHERE (waiting_for IS NOT NULL OR waits_until IS NOT NULL) AND status <> 'failed'
+            OR waits_until IS NOT NULL AND waiting_for IS NULL",
+    ),
+    (
+        "I3",
+        "may take another way out although one of its attempts may have sent it",
+        "SELECT l.id, 'attempt ' || a.number || ' by ' || a.transport
+         FROM email_log l JOIN email_attempt a ON a.email_id = l.id
+         WHERE l.unknown_count > 0 AND l.bound_to IS NULL AND l.finished_at IS NULL
+           AND a.number > l.budget_from AND a.outcome = 'unknown' AND a.transport IS NOT NULL",
+    ),
+    (
         "I7",
         // Attempts that were removed after their retention bear nothing out.
         "has a count of attempts that its records do not bear out",
@@ -169,7 +186,7 @@ const CHECKS: [(&str, &str, &str); 11] = [
              SELECT t.email_id, count(*) AS recorded FROM email_attempt t
              JOIN email_log b ON b.id = t.email_id
              WHERE t.number > b.budget_from AND t.outcome IN ('transient', 'permanent', 'unknown')
-               AND NOT (b.inline AND t.number = 1)
+               AND NOT t.is_free AND NOT (b.inline AND t.number = 1)
              GROUP BY t.email_id) AS a ON a.email_id = l.id
          WHERE l.attempt_count <> coalesce(a.recorded, 0)
            AND l.attempts_pruned_to <= l.budget_from
@@ -197,7 +214,7 @@ const CHECKS: [(&str, &str, &str); 11] = [
                  count(*) OVER (PARTITION BY a.email_id ORDER BY a.number) AS counted
              FROM email_attempt a JOIN email_log l ON l.id = a.email_id
              WHERE a.number > l.budget_from
-               AND a.outcome IN ('transient', 'permanent', 'unknown')
+               AND a.outcome IN ('transient', 'permanent', 'unknown') AND NOT a.is_free
                AND NOT (l.inline AND a.number = 1)) AS spent
          WHERE counted > budget",
     ),

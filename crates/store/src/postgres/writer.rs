@@ -25,6 +25,7 @@ use super::error::{Meaning, Trouble};
 use super::listener::Bell;
 use super::pool::{CONFLICTS, Pool};
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
+use super::suppressed::{self, Asked, SuppressionList};
 use crate::ledger::First;
 
 /// At most this many jobs share a commit.
@@ -389,8 +390,10 @@ async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trou
         client.prepare_cached("SELECT posthaste_now()").await?,
     );
     let insert = accept::Insert::prepare(client, &emails).await?;
+    let asked = asked(&emails);
+    let list = client.prepare_cached(suppressed::READ).await?;
     // Sent one after the other, answered one after the other.
-    let (begun, states, facts, inserted, now) = tokio::join!(
+    let (begun, states, facts, inserted, suppressed, now) = tokio::join!(
         biased;
         client.batch_execute("BEGIN"),
         async {
@@ -406,13 +409,20 @@ async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trou
             }
         },
         insert.run(&**client),
+        async {
+            match asked.is_empty() {
+                true => Ok(Vec::new()),
+                false => client.query(&list, &[&asked.owners, &asked.addresses]).await,
+            }
+        },
         // After the locks: what is decided is decided now, not when we began to wait.
         client.query_one(&statements.2, &[]),
     );
     begun?;
     let (states, facts) = (states?, facts?);
-    let inserted = inserted?;
+    let (inserted, suppressed) = (inserted?, suppressed?);
     let mut books = Books::new(get(&now?, 0)?);
+    books.add_suppressed(SuppressionList::of(&suppressed)?);
     for row in &states {
         books.read_state(row, STATE_WIDTH)?;
     }
@@ -421,6 +431,17 @@ async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trou
     }
     insert.finish(client, &mut books, inserted).await?;
     Ok(books)
+}
+
+/// To whom those emails go whose callers wait for the first attempts.
+fn asked(emails: &[&NewEntry]) -> Asked {
+    let mut asked = Asked::default();
+    for (email, first) in emails {
+        if *first == First::Caller {
+            asked.add(&email.owner, email.envelope.recipients.iter());
+        }
+    }
+    asked
 }
 
 /// Locks emails in the order of their ids, so that two who lock several never wait for each other in

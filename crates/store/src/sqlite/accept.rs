@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::error::store_error;
 use super::state_row::{self, named};
 use super::writer::{Flush, record_move};
-use super::{SqliteStore, corrupt, micros, now_of};
+use super::{SqliteStore, corrupt, micros, now_of, suppressed};
 use crate::ledger::{First, begin_accepted, begun, rounded_up};
 
 impl SqliteStore {
@@ -88,7 +88,10 @@ impl SqliteStore {
         within(transaction, |savepoint| {
             Ok(match insert(savepoint, email, First::Caller, now)? {
                 Accepted::Created => {
-                    let started = begun(email, worker, lease, now).ok_or_else(not_begun)?;
+                    let to = &email.envelope.recipients;
+                    let suppressed = suppressed::among(savepoint, &email.owner, to.iter())?;
+                    let started = begun(email, suppressed, worker, lease, now);
+                    let started = started.ok_or_else(not_begun)?;
                     state_row::update(savepoint, email.id, &started.state)?;
                     record_move(savepoint, now, None, Some(Status::Sending), 1)?;
                     Opened::Started(Box::new(started))
@@ -183,9 +186,9 @@ fn insert(
             "INSERT INTO posthaste_email (id, owner, message_key, payload_hash, template, priority,
                  envelope_from, recipients, recipient_count, first_recipient, header_from,
                  header_to, subject, metadata, policy, send_at, expires_at, traceparent,
-                 created_at, size_bytes, content)
+                 created_at, size_bytes, content, route)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                 ?18, ?19, ?20, ?21)
+                 ?18, ?19, ?20, ?21, ?22)
              ON CONFLICT (owner, message_key) DO NOTHING",
         )?
         .execute(params![
@@ -210,12 +213,14 @@ fn insert(
             micros(now),
             email.content.len(),
             &email.content[..],
+            email.route,
         ])?;
     if inserted == 0 {
         let (owner, key) = (&email.owner, &email.message_key);
         return existing(connection, owner, key, &email.payload_hash);
     }
-    state_row::insert(connection, email.id, &first.state(email, now))?;
+    let state = first.state(email, now);
+    state_row::insert(connection, email.id, email.priority, &state)?;
     Ok(Accepted::Created)
 }
 

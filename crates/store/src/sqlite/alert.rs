@@ -1,4 +1,4 @@
-//! What channels have not told yet of emails that died.
+//! What channels have not told yet of emails that died, and of ways out.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use rusqlite::OptionalExtension as _;
 use super::state_row::{named, optional_time};
 use super::writer::Flush;
 use super::{SqliteStore, from_micros, micros};
+use crate::way::News;
 
 /// Adds the deaths up to a number to what a channel has to tell. The last one is the sample.
 const ADD: &str = "INSERT INTO posthaste_alert_group
@@ -107,7 +108,9 @@ impl SqliteStore {
                 connection
                     .prepare_cached(
                         "SELECT c.name, (SELECT coalesce(sum(n), 0) FROM posthaste_alert_group
-                                         WHERE channel = c.name),
+                                         WHERE channel = c.name
+                                           AND reason NOT IN ('TransportStopped',
+                                                              'TransportRecovered')),
                              c.last_told_at, c.failures, c.last_error
                          FROM posthaste_alert_channel c ORDER BY c.name",
                     )?
@@ -263,11 +266,30 @@ pub(super) fn insert_death(flush: &Flush<'_>, id: EmailId, state: &State) -> rus
         .map(drop)
 }
 
-/// Removes what the errors of an email say.
+/// Something is to be told about a way out.
+pub(super) fn insert_news(flush: &Flush<'_>, news: &News) -> rusqlite::Result<()> {
+    flush
+        .prepare_cached(
+            "INSERT INTO posthaste_death (email_id, at, reason, fingerprint, error)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute((
+            news.email.0,
+            micros(flush.now()),
+            news.reason.as_str(),
+            &news.fingerprint,
+            &news.sentence,
+        ))
+        .map(drop)
+}
+
+/// Removes what the errors of an email say. What is said about ways out names nobody, and stays.
 pub(super) fn erase(flush: &Flush<'_>, id: EmailId) -> rusqlite::Result<()> {
     for sql in [
-        "UPDATE posthaste_death SET error = NULL WHERE email_id = ?1",
-        "UPDATE posthaste_alert_group SET sample = NULL WHERE email_id = ?1",
+        "UPDATE posthaste_death SET error = NULL WHERE email_id = ?1
+             AND reason NOT IN ('TransportStopped', 'TransportRecovered')",
+        "UPDATE posthaste_alert_group SET sample = NULL WHERE email_id = ?1
+             AND reason NOT IN ('TransportStopped', 'TransportRecovered')",
     ] {
         flush.prepare_cached(sql)?.execute([id.0])?;
     }

@@ -1,16 +1,19 @@
-//! One attempt: begin, renew, gate, finish, release.
+//! One attempt: begin, renew, gate, park, finish, release.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
+use posthaste_core::decision::Parking;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::{Event, Refusal, State};
 use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult, Unticketed};
 
 use super::email_row::started_of;
+use super::schedule::{take_in_turn, waited_too_long};
 use super::{SqliteStore, micros};
 use crate::ledger;
+use crate::turn::Turn;
 
 /// What `begin` says before the content is read.
 type Opened = Result<State, Option<Refusal>>;
@@ -66,7 +69,7 @@ impl SqliteStore {
     /// What a sender needs of emails whose attempts began. The content never changes, so it is
     /// read outside the writer's transaction. If it cannot be read, the emails are handed back:
     /// nobody would hold their leases.
-    async fn read_started(
+    pub(super) async fn read_started(
         &self,
         begun: Vec<(EmailId, State)>,
         now: Timestamp,
@@ -103,11 +106,11 @@ impl SqliteStore {
     ) -> StoreResult<Unticketed> {
         // Most of the time there is nothing: look before disturbing the writer.
         let before = micros(queued_before);
-        let retries_first = self.retries_first.fetch_not(Ordering::Relaxed);
+        let turn = self.senders_turns.next();
         let now = micros(posthaste_core::port::Store::now(self));
         let candidates = self
             .readers
-            .run(move |connection| unticketed(connection, most, before, now, retries_first))
+            .run(move |connection| unticketed(connection, most, before, now, turn))
             .await?;
         if candidates.is_empty() {
             return Ok(Unticketed::default());
@@ -152,9 +155,15 @@ impl SqliteStore {
             .await
     }
 
-    pub(super) async fn pass_gate_all(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>> {
-        self.apply_to_leases(leases, |token| Event::Gate { token })
-            .await
+    pub(super) async fn pass_gate_all(
+        &self,
+        passages: Vec<(Lease, Arc<str>)>,
+    ) -> StoreResult<Vec<bool>> {
+        self.apply_to_each(passages, ledger::gate).await
+    }
+
+    pub(super) async fn park_all(&self, parked: Vec<(Lease, Parking)>) -> StoreResult<Vec<bool>> {
+        self.apply_to_each(parked, ledger::park).await
     }
 
     pub(super) async fn release_all(&self, leases: Vec<Lease>) -> StoreResult<()> {
@@ -167,17 +176,24 @@ impl SqliteStore {
     where
         F: Fn(i64) -> Event<'static> + Send + 'static,
     {
+        let leases = leases.into_iter().map(|held| (held, ())).collect();
+        self.apply_to_each(leases, move |token, ()| event(token))
+            .await
+    }
+
+    /// Says of each lease whether the event was allowed that is made of what comes with it.
+    async fn apply_to_each<T, F>(&self, held: Vec<(Lease, T)>, event: F) -> StoreResult<Vec<bool>>
+    where
+        T: Send + 'static,
+        F: for<'a> Fn(i64, &'a T) -> Event<'a> + Send + 'static,
+    {
         self.writer
             .run(move |flush| {
-                leases
-                    .iter()
-                    .map(|held| {
-                        Ok(matches!(
-                            ledger::apply(flush, held.id, &event(held.token))?,
-                            Some(Ok(_))
-                        ))
-                    })
-                    .collect()
+                let apply = |(lease, with): &(Lease, T)| {
+                    let applied = ledger::apply(flush, lease.id, &event(lease.token, with))?;
+                    Ok(matches!(applied, Some(Ok(_))))
+                };
+                held.iter().map(apply).collect()
             })
             .await
     }
@@ -197,25 +213,29 @@ impl SqliteStore {
     }
 }
 
-/// Emails that wait without a ticket, new ones first and retries last. `?1` is a time, `?2` how many.
+/// Emails that wait without a ticket, new ones first and retries last. `?1` is a time, `?2` how many,
+/// `?3` the priority.
 pub(super) const UNTICKETED: [&str; 4] = [
     // Never queued, and due by now.
     "SELECT id FROM posthaste_email_log INDEXED BY posthaste_email_log_unqueued
-     WHERE status = 'pending' AND last_queued_at IS NULL AND next_attempt_at <= ?1
+     WHERE status = 'pending' AND last_queued_at IS NULL AND priority = ?3
+       AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
     // Queued long ago. A ticket is published when an email is due or later, so whatever was
     // queued before a moment was due before it: the index range is as small as the answer.
     "SELECT id FROM posthaste_email_log
-     WHERE status = 'pending' AND next_attempt_at < ?1 AND last_queued_at < ?1
+     WHERE status = 'pending' AND waiting_for IS NULL AND priority = ?3
+       AND next_attempt_at < ?1 AND last_queued_at < ?1
      ORDER BY next_attempt_at LIMIT ?2",
     // The same after a failure. One that a scheduler holds has its ticket under way.
     "SELECT id FROM posthaste_email_log
-     WHERE status = 'retry_queued' AND next_attempt_at < ?1 AND locked_until IS NULL
+     WHERE status = 'retry_queued' AND waiting_for IS NULL AND priority = ?3
+       AND next_attempt_at < ?1 AND locked_until IS NULL
        AND (last_queued_at < ?1 OR last_queued_at IS NULL)
      ORDER BY next_attempt_at LIMIT ?2",
     // Due long ago, and no scheduler came.
     "SELECT id FROM posthaste_email_log
-     WHERE status = 'failed' AND next_attempt_at <= ?1
+     WHERE status = 'failed' AND waiting_for IS NULL AND priority = ?3 AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
 ];
 
@@ -224,21 +244,15 @@ fn unticketed(
     most: usize,
     before: i64,
     now: i64,
-    retries_first: bool,
+    turn: Turn,
 ) -> rusqlite::Result<Vec<EmailId>> {
-    let mut ids = Vec::new();
     let mut queries = UNTICKETED.map(|sql| (sql, before));
     queries[0].1 = now;
     // In turns, so that a backlog of new emails does not hold up retries, nor the other way.
-    if retries_first {
+    if turn.retries_first {
         queries.reverse();
     }
-    for (sql, time) in queries {
-        let left = most.saturating_sub(ids.len());
-        let mut statement = connection.prepare_cached(sql)?;
-        for id in statement.query_map((time, left), |row| row.get(0).map(EmailId))? {
-            ids.push(id?);
-        }
-    }
+    let mut ids = waited_too_long(connection, now, most)?;
+    take_in_turn(connection, &queries, turn, most, &mut ids)?;
     Ok(ids)
 }

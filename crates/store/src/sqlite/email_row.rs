@@ -10,14 +10,14 @@ use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
 
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, named, optional_time, state_of};
-use super::{corrupt, from_micros, recipient_row};
+use super::{corrupt, from_micros, recipient_row, suppressed};
 
 /// The columns of a record, state first, in the order in which `record_of` reads them.
 pub(super) fn record_columns() -> String {
     format!(
         "{STATE_COLUMNS}, e.id, e.owner, e.message_key, e.template, e.priority, e.header_from,
          e.header_to, e.subject, e.recipients, e.metadata, e.policy, e.send_at, e.expires_at,
-         e.created_at, e.erased_at, e.size_bytes"
+         e.created_at, e.erased_at, e.size_bytes, e.route"
     )
 }
 
@@ -50,6 +50,7 @@ pub(super) fn record_of(connection: &Connection, row: &Row<'_>) -> rusqlite::Res
         created_at: from_micros(row.get(at + 13)?),
         erased_at: optional_time(row, at + 14)?,
         size_bytes: row.get(at + 15)?,
+        route: row.get(at + 16)?,
         state,
         attempts: Vec::new(),
     })
@@ -65,23 +66,28 @@ pub(super) fn started_of(
     connection
         .prepare_cached(
             "SELECT envelope_from, recipients, policy, created_at, expires_at, content,
-                 traceparent
+                 traceparent, route, owner
              FROM posthaste_email WHERE id = ?1",
         )?
         .query_row([id.0], |row| {
             let addresses = from_json(row, 1)?;
+            let recipients = recipient_row::load(connection, id, addresses, state.status)?;
+            let owner = row.get_ref(8)?.as_str()?;
+            let to = recipients.iter().map(|recipient| &recipient.address);
             Ok(Started {
                 lease: Lease {
                     id,
                     token: state.lease_token,
                 },
                 from: serde_json::from_value(row.get::<_, String>(0)?.into()).map_err(corrupt)?,
-                recipients: recipient_row::load(connection, id, addresses, state.status)?,
+                suppressed: suppressed::among(connection, owner, to)?,
+                recipients,
                 policy: from_json(row, 2)?,
                 created_at: from_micros(row.get(3)?),
                 expires_at: optional_time(row, 4)?,
                 content: Bytes::from(row.get::<_, Vec<u8>>(5)?),
                 traceparent: row.get(6)?,
+                route: row.get(7)?,
                 state,
                 now,
             })

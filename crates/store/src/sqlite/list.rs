@@ -9,8 +9,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params_from_iter};
 
 use super::email_row::{record_columns, record_of};
-use super::state_row::attempts_of;
-use super::{PREFIX, SqliteStore, from_micros, micros};
+use super::{PREFIX, SqliteStore, attempt_row, from_micros, micros};
 use crate::dead_group;
 
 impl SqliteStore {
@@ -28,7 +27,7 @@ impl SqliteStore {
                 let Some(mut record) = found else {
                     return Ok(None);
                 };
-                record.attempts = attempts_of(connection, id)?;
+                record.attempts = attempt_row::all_of(connection, id)?;
                 Ok(Some(record))
             })
             .await
@@ -55,7 +54,7 @@ impl SqliteStore {
             .run(move |connection| {
                 let mut found = Vec::new();
                 for id in ids {
-                    let attempts = attempts_of(connection, id)?;
+                    let attempts = attempt_row::all_of(connection, id)?;
                     found.extend(attempts.into_iter().map(|attempt| (id, attempt)));
                 }
                 Ok(found)
@@ -180,19 +179,32 @@ pub(super) fn matching(filter: &EmailFilter) -> (String, Vec<Value>) {
 
 /// One state is compared as it stands, so that SQLite sees which partial index holds it, and several
 /// are one after the other: sent emails are in none of those indexes, and are not to be walked through.
+/// Failed ones are in two.
 fn in_status(statuses: &[Status]) -> Option<String> {
     match statuses {
         [] => None,
-        [status] => Some(format!("l.status = '{status}'")),
+        [status @ (Status::Dead | Status::Discarded | Status::Cancelled | Status::Sent)] => {
+            Some(format!("l.status = '{status}'"))
+        }
         several if several.contains(&Status::Sent) => {
             let names: Vec<_> = several.iter().map(|s| format!("'{s}'")).collect();
             Some(format!("l.status IN ({})", names.join(", ")))
         }
         several => {
-            let each = |s| format!("SELECT id FROM posthaste_email_log WHERE status = '{s}'");
-            let each: Vec<_> = several.iter().map(each).collect();
+            let each: Vec<_> = several.iter().flat_map(|status| held_by(*status)).collect();
             Some(format!("l.id IN ({})", each.join(" UNION ALL ")))
         }
+    }
+}
+
+/// The queries for the ids of emails in a state, by each index that holds some of them.
+fn held_by(status: Status) -> Vec<String> {
+    let ids = "SELECT id FROM posthaste_email_log WHERE";
+    let waits = format!("{ids} status = '{status}' AND waiting_for IS NULL");
+    match status {
+        Status::Failed => vec![waits, format!("{ids} waiting_for IS NOT NULL")],
+        status if status.is_terminal() => vec![format!("{ids} status = '{status}'")],
+        _ => vec![waits],
     }
 }
 

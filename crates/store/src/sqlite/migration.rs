@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0003_message.sql"),
     include_str!("../../migrations/sqlite/0004_desk.sql"),
     include_str!("../../migrations/sqlite/0005_inline.sql"),
+    include_str!("../../migrations/sqlite/0006_ways_out.sql"),
 ];
 
 /// Where it remembers them.

@@ -9,9 +9,11 @@ mod act;
 mod admin;
 mod alert;
 mod attempt;
+mod attempt_row;
 mod email_row;
 mod error;
 mod event;
+mod feedback;
 mod history;
 mod inbox;
 mod key;
@@ -19,6 +21,7 @@ mod list;
 mod message;
 mod migration;
 mod operation;
+mod parked;
 mod prune;
 mod reader;
 mod recipient_row;
@@ -26,14 +29,16 @@ mod rescue;
 mod schedule;
 mod state_row;
 mod statistics;
+mod suppressed;
+mod suppression;
 mod sweep;
 mod template;
 mod verify;
+mod way;
 mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -45,6 +50,7 @@ use self::error::store_error;
 use self::reader::Readers;
 use self::writer::Writer;
 use crate::sweep::Sweep;
+use crate::turn::Turns;
 
 /// What the names of our tables, indexes and triggers begin with: the file may be an application's
 /// own, with tables of its own.
@@ -89,8 +95,10 @@ pub struct SqliteStore {
     /// For what people and programs ask, which may take long and must not hold up delivery.
     desk: Readers,
     clock: Arc<dyn Clock>,
-    /// Whether the next look for emails without a ticket begins with retries.
-    retries_first: AtomicBool,
+    /// Whose turn it is when a scheduler claims, and when a sender looks for itself.
+    schedulers_turns: Turns,
+    senders_turns: Turns,
+    parked_turns: Turns,
     /// Where the search for attempts and for content that are to go stands.
     attempt_sweep: Sweep,
     content_sweep: Sweep,
@@ -116,7 +124,9 @@ impl SqliteStore {
             readers,
             desk,
             clock,
-            retries_first: AtomicBool::new(false),
+            schedulers_turns: Turns::default(),
+            senders_turns: Turns::default(),
+            parked_turns: Turns::default(),
             attempt_sweep: Sweep::default(),
             content_sweep: Sweep::default(),
         })
@@ -134,9 +144,16 @@ impl SqliteStore {
             operation::DUE,
             operation::NEXT_STEP,
         ];
-        let fixed = [&single[..], &schedule::DUE, &attempt::UNTICKETED].concat();
+        let fixed = [
+            &single[..],
+            &schedule::DUE,
+            &attempt::UNTICKETED,
+            &[schedule::WAITED_TOO_LONG, parked::WAITING, parked::DUE],
+        ]
+        .concat();
         let mut queries: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
         queries.push(rescue::undecided_query());
+        queries.push(crate::way::waiting_query(PREFIX));
         let of_messages = [
             message::DUE,
             message::NEXT_DUE,

@@ -15,7 +15,8 @@ pub(super) fn undecided_query() -> String {
     format!(
         "SELECT {STATE_COLUMNS}, e.id, e.policy, e.expires_at
          FROM posthaste_email_log l JOIN posthaste_email e ON e.id = l.id
-         WHERE l.status = 'unknown' AND l.next_attempt_at IS NOT NULL LIMIT ?1"
+         WHERE l.status = 'unknown' AND l.waiting_for IS NULL AND l.next_attempt_at IS NOT NULL
+         LIMIT ?1"
     )
 }
 

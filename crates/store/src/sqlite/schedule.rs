@@ -6,28 +6,43 @@ use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Event;
 use posthaste_core::port::{Budgets, Due, Lease, StoreResult};
+use rusqlite::Connection;
 
 use super::state_row::optional_time;
-use super::writer::Flush;
 use super::{SqliteStore, micros};
 use crate::ledger;
+use crate::turn::Turn;
 
-/// Failed emails that are due, then those that wait without a ticket.
+/// Failed emails of a priority that are due, then those that wait without a ticket. `?1` is a time,
+/// `?2` how many, `?3` the priority.
 pub(super) const DUE: [&str; 2] = [
-    "SELECT id FROM posthaste_email_log WHERE status = 'failed' AND next_attempt_at <= ?1
+    "SELECT id FROM posthaste_email_log
+     WHERE status = 'failed' AND waiting_for IS NULL AND priority = ?3 AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
     "SELECT id FROM posthaste_email_log INDEXED BY posthaste_email_log_unqueued
-     WHERE status = 'pending' AND last_queued_at IS NULL AND next_attempt_at <= ?1
+     WHERE status = 'pending' AND last_queued_at IS NULL AND priority = ?3
+       AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2",
 ];
 
-/// When the next of them is due.
+/// Parked emails for which it became too late. `?1` is now, `?2` how many.
+pub(super) const WAITED_TOO_LONG: &str = "SELECT id FROM posthaste_email_log
+     WHERE waits_until <= ?1 ORDER BY waits_until LIMIT ?2";
+
+/// When the next of them is due: the first of each priority.
 pub(super) const NEXT_DUE: &str = "SELECT min(due) FROM (
-         SELECT min(next_attempt_at) AS due FROM posthaste_email_log WHERE status = 'failed'
+         SELECT (SELECT next_attempt_at FROM posthaste_email_log
+                 WHERE status = 'failed' AND waiting_for IS NULL AND priority = kind.column1
+                 ORDER BY next_attempt_at LIMIT 1) AS due
+         FROM (VALUES (0), (1), (2)) AS kind
          UNION ALL
-         SELECT min(next_attempt_at)
-         FROM posthaste_email_log INDEXED BY posthaste_email_log_unqueued
-         WHERE status = 'pending' AND last_queued_at IS NULL)";
+         SELECT (SELECT next_attempt_at
+                 FROM posthaste_email_log INDEXED BY posthaste_email_log_unqueued
+                 WHERE status = 'pending' AND last_queued_at IS NULL AND priority = kind.column1
+                 ORDER BY next_attempt_at LIMIT 1)
+         FROM (VALUES (0), (1), (2)) AS kind
+         UNION ALL
+         SELECT min(waits_until) FROM posthaste_email_log WHERE waits_until IS NOT NULL)";
 
 impl SqliteStore {
     pub(super) async fn claim_all_due(
@@ -37,14 +52,15 @@ impl SqliteStore {
         budgets: &Budgets,
     ) -> StoreResult<Vec<Due>> {
         let budgets = budgets.clone();
+        let turn = self.schedulers_turns.next();
         self.writer
             .run(move |flush| {
+                let now = micros(flush.now());
+                let mut ids = waited_too_long(flush, now, most)?;
+                take_in_turn(flush, &DUE.map(|sql| (sql, now)), turn, most, &mut ids)?;
                 let mut due = Vec::new();
-                for sql in DUE {
-                    let left = most.saturating_sub(due.len());
-                    for id in ids(flush, sql, left)? {
-                        due.extend(ledger::claim_due(flush, id, lease, &budgets)?);
-                    }
+                for id in ids {
+                    due.extend(ledger::claim_due(flush, id, lease, &budgets)?);
                 }
                 Ok(due)
             })
@@ -80,10 +96,37 @@ impl SqliteStore {
     }
 }
 
-fn ids(flush: &Flush<'_>, sql: &str, most: usize) -> rusqlite::Result<Vec<EmailId>> {
-    let now = micros(flush.now());
-    flush
-        .prepare_cached(sql)?
+/// Parked emails for which it became too late.
+pub(super) fn waited_too_long(
+    connection: &Connection,
+    now: i64,
+    most: usize,
+) -> rusqlite::Result<Vec<EmailId>> {
+    connection
+        .prepare_cached(WAITED_TOO_LONG)?
         .query_map((now, most), |row| row.get(0).map(EmailId))?
         .collect()
+}
+
+/// Adds what the queries find at their times, one priority after the other, until there are enough.
+pub(super) fn take_in_turn(
+    connection: &Connection,
+    queries: &[(&str, i64)],
+    turn: Turn,
+    most: usize,
+    ids: &mut Vec<EmailId>,
+) -> rusqlite::Result<()> {
+    for priority in turn.priorities {
+        for (sql, time) in queries {
+            let left = most.saturating_sub(ids.len());
+            if left == 0 {
+                return Ok(());
+            }
+            let mut statement = connection.prepare_cached(sql)?;
+            for id in statement.query_map((time, left, priority), |row| row.get(0))? {
+                ids.push(EmailId(id?));
+            }
+        }
+    }
+    Ok(())
 }

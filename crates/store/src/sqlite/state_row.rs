@@ -1,25 +1,30 @@
 //! The row of `email_log` as the lifecycle's `State`, and every way it is written.
 
 use posthaste_core::Timestamp;
-use posthaste_core::attempt::{AttemptRecord, Stage};
+use posthaste_core::address::Address;
 use posthaste_core::email::{EmailId, Recipient};
 use posthaste_core::lifecycle::{Event, State, Transition};
-use posthaste_core::status::{DeadReason, Status};
+use posthaste_core::status::{DeadReason, Priority, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::email_row::from_json;
 use super::writer::Flush;
-use super::{act, alert, corrupt, event, from_micros, micros, prune, recipient_row};
-use crate::ledger::{Facts, Ledger};
+use super::{
+    act, alert, attempt_row, corrupt, event, from_micros, micros, prune, recipient_row, suppressed,
+};
+use crate::ledger::{Facts, Ledger, Suppressed};
+use crate::statistics::counted_steps;
+use crate::turn::place_of;
 
 /// The columns of a state, in the order in which `state_of` reads them.
 pub(super) const STATE_COLUMNS: &str =
     "l.status, l.phase, l.attempt_number, l.attempt_count, l.budget_from, l.max_attempts,
      l.next_attempt_at, l.locked_until, l.lease_token, l.worker, l.started_at, l.lost_count,
      l.unknown_count, l.possible_duplicate, l.last_queued_at, l.last_error, l.error_class,
-     l.dead_reason, l.fingerprint, l.sent_at, l.finished_at, l.inline";
+     l.dead_reason, l.fingerprint, l.sent_at, l.finished_at, l.inline, l.waiting_for,
+     l.waits_until, l.transport, l.bound_to, l.tried, l.ignores_expiry";
 /// How many columns that are.
-pub(super) const STATE_WIDTH: usize = 22;
+pub(super) const STATE_WIDTH: usize = 28;
 
 /// Reads a name such as a status.
 pub(super) fn named<T: std::str::FromStr>(row: &Row<'_>, at: usize) -> rusqlite::Result<T>
@@ -73,6 +78,12 @@ pub(super) fn state_of(row: &Row<'_>, at: usize) -> rusqlite::Result<State> {
         sent_at: optional_time(row, at + 19)?,
         finished_at: optional_time(row, at + 20)?,
         inline: row.get(at + 21)?,
+        waiting_for: row.get(at + 22)?,
+        waits_until: optional_time(row, at + 23)?,
+        transport: row.get(at + 24)?,
+        bound_to: row.get(at + 25)?,
+        tried: row.get(at + 26)?,
+        ignores_expiry: row.get(at + 27)?,
     })
 }
 
@@ -87,14 +98,19 @@ pub(super) fn load(connection: &Connection, id: EmailId) -> rusqlite::Result<Opt
 }
 
 /// Inserts the state of a new email.
-pub(super) fn insert(connection: &Connection, id: EmailId, state: &State) -> rusqlite::Result<()> {
+pub(super) fn insert(
+    connection: &Connection,
+    id: EmailId,
+    priority: Priority,
+    state: &State,
+) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO posthaste_email_log
              (id, status, phase, attempt_number, attempt_count, budget_from,
                  max_attempts, next_attempt_at, lease_token, lost_count, unknown_count,
-                 possible_duplicate, last_queued_at, inline)
-             VALUES (?1, ?2, ?3, 0, 0, 0, ?4, ?5, 0, 0, 0, 0, ?6, ?7)",
+                 possible_duplicate, last_queued_at, inline, priority)
+             VALUES (?1, ?2, ?3, 0, 0, 0, ?4, ?5, 0, 0, 0, 0, ?6, ?7, ?8)",
         )?
         .execute(params![
             id.0,
@@ -104,6 +120,7 @@ pub(super) fn insert(connection: &Connection, id: EmailId, state: &State) -> rus
             state.next_attempt_at.map(micros),
             state.last_queued_at.map(micros),
             state.inline,
+            place_of(priority),
         ])?;
     Ok(())
 }
@@ -142,6 +159,14 @@ impl Ledger for Flush<'_> {
         .optional()
     }
 
+    fn suppressed(&mut self, owner: &str, to: &[Address]) -> rusqlite::Result<Suppressed> {
+        suppressed::among(self, owner, to.iter())
+    }
+
+    fn has_spent(&mut self, id: EmailId, number: u32) -> rusqlite::Result<bool> {
+        attempt_row::has_spent(self, id, number)
+    }
+
     fn write(
         &mut self,
         id: EmailId,
@@ -151,11 +176,11 @@ impl Ledger for Flush<'_> {
     ) -> rusqlite::Result<()> {
         let next = &transition.next;
         match event {
-            // Two writes are frequent and touch one column that few or no indexes hold.
+            // Two writes are frequent and touch columns that few or no indexes hold.
             Event::Gate { .. } => {
-                let sql = "UPDATE posthaste_email_log SET phase = ?2 WHERE id = ?1";
+                let sql = "UPDATE posthaste_email_log SET phase = ?2, transport = ?3 WHERE id = ?1";
                 self.prepare_cached(sql)?
-                    .execute((id.0, next.phase.as_str()))?;
+                    .execute((id.0, next.phase.as_str(), &next.transport))?;
             }
             Event::Renew { .. } => {
                 let sql = "UPDATE posthaste_email_log SET locked_until = ?2 WHERE id = ?1";
@@ -164,11 +189,16 @@ impl Ledger for Flush<'_> {
             }
             _ => {
                 update(self, id, next)?;
-                self.count(Some(before.status), Some(next.status), 1);
+                for (from, to) in counted_steps(before.status, event, next.status) {
+                    self.count(Some(from), Some(to), 1);
+                }
             }
         }
         if let Some(attempt) = &transition.attempt {
-            insert_attempt(self, id, attempt)?;
+            attempt_row::insert(self, id, attempt)?;
+        }
+        if let Event::Refund { number } = event {
+            attempt_row::set_free(self, id, *number)?;
         }
         if transition.is_death(before.status) {
             event::insert_death(self, id, next)?;
@@ -226,7 +256,9 @@ pub(super) fn update(connection: &Connection, id: EmailId, state: &State) -> rus
                  lease_token = ?10, worker = ?11, started_at = ?12, lost_count = ?13,
                  unknown_count = ?14, possible_duplicate = ?15, last_queued_at = ?16,
                  last_error = ?17, error_class = ?18, dead_reason = ?19, fingerprint = ?20,
-                 sent_at = ?21, finished_at = ?22
+                 sent_at = ?21, finished_at = ?22, inline = ?23, waiting_for = ?24,
+                 waits_until = ?25, transport = ?26, bound_to = ?27, tried = ?28,
+                 ignores_expiry = ?29
              WHERE id = ?1",
         )?
         .execute(params![
@@ -252,68 +284,13 @@ pub(super) fn update(connection: &Connection, id: EmailId, state: &State) -> rus
             state.fingerprint,
             state.sent_at.map(micros),
             state.finished_at.map(micros),
+            state.inline,
+            state.waiting_for,
+            state.waits_until.map(micros),
+            state.transport,
+            state.bound_to,
+            state.tried,
+            state.ignores_expiry,
         ])?;
     Ok(())
-}
-
-/// Records an attempt. The same number again is late proof: it replaces what was assumed.
-fn insert_attempt(flush: &Flush<'_>, id: EmailId, attempt: &AttemptRecord) -> rusqlite::Result<()> {
-    flush
-        .prepare_cached(
-            "INSERT INTO posthaste_email_attempt
-             (email_id, number, started_at, finished_at, outcome,
-                 error_class, error, reply, transport, worker, budget, next_attempt_at, stage)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
-             ON CONFLICT DO UPDATE SET finished_at = excluded.finished_at,
-                 outcome = excluded.outcome, error_class = excluded.error_class,
-                 error = excluded.error, reply = excluded.reply, transport = excluded.transport,
-                 budget = excluded.budget, next_attempt_at = excluded.next_attempt_at,
-                 stage = excluded.stage",
-        )?
-        .execute(params![
-            id.0,
-            attempt.number,
-            micros(attempt.started_at),
-            micros(attempt.finished_at),
-            attempt.outcome.as_str(),
-            attempt.error_class,
-            attempt.error,
-            attempt.reply,
-            attempt.transport,
-            attempt.worker,
-            attempt.budget,
-            attempt.next_attempt_at.map(micros),
-            attempt.stage.map(Stage::as_str),
-        ])?;
-    Ok(())
-}
-
-/// Every attempt of an email in order.
-pub(super) fn attempts_of(
-    connection: &Connection,
-    id: EmailId,
-) -> rusqlite::Result<Vec<AttemptRecord>> {
-    connection
-        .prepare_cached(
-            "SELECT number, started_at, finished_at, outcome, error_class, error, reply, transport,
-                 worker, budget, next_attempt_at, stage
-             FROM posthaste_email_attempt WHERE email_id = ?1 ORDER BY number",
-        )?
-        .query_map([id.0], |row| {
-            Ok(AttemptRecord {
-                number: row.get(0)?,
-                started_at: from_micros(row.get(1)?),
-                finished_at: from_micros(row.get(2)?),
-                outcome: named(row, 3)?,
-                error_class: row.get(4)?,
-                error: row.get(5)?,
-                reply: row.get(6)?,
-                transport: row.get(7)?,
-                worker: row.get(8)?,
-                budget: row.get(9)?,
-                next_attempt_at: optional_time(row, 10)?,
-                stage: optional_name(row, 11)?,
-            })
-        })?
-        .collect()
 }

@@ -20,15 +20,37 @@ impl SqliteStore {
 }
 
 /// Since when the oldest waits, and how many failed ones are due. `?1` is now.
-pub(super) const WAITING: &str = "SELECT (SELECT min(oldest) FROM (
-         SELECT min(next_attempt_at) AS oldest FROM posthaste_email_log WHERE status = 'pending'
+/// The first of each kind is looked up, however many there are: of each state and priority, and of
+/// those that are parked also of each of what they wait for.
+pub(super) const WAITING: &str = "WITH RECURSIVE parked (ways) AS (
+         SELECT min(waiting_for) FROM posthaste_email_log WHERE waiting_for IS NOT NULL
          UNION ALL
-         SELECT min(next_attempt_at) FROM posthaste_email_log WHERE status = 'retry_queued'
+         SELECT (SELECT min(waiting_for) FROM posthaste_email_log WHERE waiting_for > parked.ways)
+         FROM parked WHERE parked.ways IS NOT NULL)
+     SELECT (SELECT min(oldest) FROM (
+         SELECT (SELECT next_attempt_at FROM posthaste_email_log
+                 WHERE status = 'pending' AND waiting_for IS NULL AND priority = kind.column1
+                 ORDER BY next_attempt_at LIMIT 1) AS oldest
+         FROM (VALUES (0), (1), (2)) AS kind
          UNION ALL
-         SELECT min(next_attempt_at) FROM posthaste_email_log WHERE status = 'failed')
+         SELECT (SELECT next_attempt_at FROM posthaste_email_log
+                 WHERE status = 'retry_queued' AND waiting_for IS NULL AND priority = kind.column1
+                 ORDER BY next_attempt_at LIMIT 1)
+         FROM (VALUES (0), (1), (2)) AS kind
+         UNION ALL
+         SELECT (SELECT next_attempt_at FROM posthaste_email_log
+                 WHERE status = 'failed' AND waiting_for IS NULL AND priority = kind.column1
+                 ORDER BY next_attempt_at LIMIT 1)
+         FROM (VALUES (0), (1), (2)) AS kind
+         UNION ALL
+         SELECT (SELECT next_attempt_at FROM posthaste_email_log
+                 WHERE waiting_for = parked.ways AND priority = kind.column1
+                 ORDER BY next_attempt_at LIMIT 1)
+         FROM parked, (VALUES (0), (1), (2)) AS kind)
        WHERE oldest <= ?1),
        (SELECT count(*) FROM posthaste_email_log
-        WHERE status = 'failed' AND next_attempt_at <= ?1)";
+        WHERE status = 'failed' AND waiting_for IS NULL AND priority IN (0, 1, 2)
+          AND next_attempt_at <= ?1)";
 
 pub(super) fn statistics(connection: &Connection, now: i64) -> rusqlite::Result<Statistics> {
     let minute = now / 60_000_000;

@@ -14,7 +14,7 @@ use crate::template::{DELETED, SAVED, Standing, Verdict, audited, saved};
 
 const COLUMNS: &str =
     "v.name, v.version, v.description, v.mail_from, v.subject, v.html, v.body_text,
-     v.priority, v.policy, v.sample, v.saved_at, v.saved_by";
+     v.priority, v.policy, v.sample, v.saved_at, v.saved_by, v.route";
 
 fn template_of(row: &Row<'_>) -> rusqlite::Result<Template> {
     Ok(Template {
@@ -29,6 +29,7 @@ fn template_of(row: &Row<'_>) -> rusqlite::Result<Template> {
             priority: named(row, 7)?,
             policy: from_json(row, 8)?,
             sample: from_json(row, 9)?,
+            route: row.get(12)?,
         },
         saved_at: from_micros(row.get(10)?),
         saved_by: row.get(11)?,
@@ -81,8 +82,8 @@ fn write(
         .prepare_cached(
             "INSERT INTO posthaste_template_version
              (name, version, description, mail_from, subject, html,
-                 body_text, priority, policy, sample, saved_at, saved_by)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                 body_text, priority, policy, sample, saved_at, saved_by, route)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .execute(params![
             name,
@@ -97,6 +98,7 @@ fn write(
             json(&content.sample)?,
             micros(flush.now()),
             actor,
+            content.route,
         ])?;
     audit(flush, actor, SAVED, name, &audited(version))
 }

@@ -37,7 +37,7 @@ impl SqliteStore {
 }
 
 /// Queries that give the ids (and details) of rows that break a promise. `?1` is now.
-const CHECKS: [(&str, &str, &str); 11] = [
+const CHECKS: [(&str, &str, &str); 13] = [
     (
         "I1",
         "has content but no state",
@@ -53,10 +53,13 @@ const CHECKS: [(&str, &str, &str); 11] = [
     (
         "I3",
         "was sent more than once without an attempt of unknown fate",
-        "SELECT hex(email_id), count(*) || ' sent attempts' FROM posthaste_email_attempt
-         WHERE email_id NOT IN (SELECT email_id FROM posthaste_recipient)
-         GROUP BY email_id
-         HAVING sum(outcome = 'sent') > 1 + sum(outcome = 'unknown')",
+        // One that came back may have been sent again by an operator.
+        "SELECT hex(a.email_id), sum(a.outcome = 'sent') || ' sent attempts'
+         FROM posthaste_email_attempt a JOIN posthaste_email_log l ON l.id = a.email_id
+         WHERE a.number > l.budget_from
+           AND a.email_id NOT IN (SELECT email_id FROM posthaste_recipient)
+         GROUP BY a.email_id
+         HAVING sum(a.outcome = 'sent') > 1 + sum(a.outcome = 'unknown')",
     ),
     (
         "I4",
@@ -78,20 +81,35 @@ const CHECKS: [(&str, &str, &str); 11] = [
          WHERE locked_until IS NOT NULL AND status NOT IN ('sending', 'retry_queued')",
     ),
     (
+        "I5",
+        "waits for a way out although it does not wait",
+        "SELECT hex(id), status FROM posthaste_email_log
+         WHERE (waiting_for IS NOT NULL OR waits_until IS NOT NULL) AND status <> 'failed'
+            OR waits_until IS NOT NULL AND waiting_for IS NULL",
+    ),
+    (
+        "I3",
+        "may take another way out although one of its attempts may have sent it",
+        "SELECT hex(l.id), 'attempt ' || a.number || ' by ' || a.transport
+         FROM posthaste_email_log l JOIN posthaste_email_attempt a ON a.email_id = l.id
+         WHERE l.unknown_count > 0 AND l.bound_to IS NULL AND l.finished_at IS NULL
+           AND a.number > l.budget_from AND a.outcome = 'unknown' AND a.transport IS NOT NULL",
+    ),
+    (
         "I7",
         // Attempts that were removed after their retention bear nothing out.
         "has a count of attempts that its records do not bear out",
         "SELECT hex(l.id), l.attempt_count || ' counted, ' || (
              SELECT count(*) FROM posthaste_email_attempt a
              WHERE a.email_id = l.id AND a.number > l.budget_from
-               AND a.outcome IN ('transient', 'permanent', 'unknown')
+               AND a.outcome IN ('transient', 'permanent', 'unknown') AND NOT a.is_free
                AND NOT (l.inline AND a.number = 1)) || ' recorded'
          FROM posthaste_email_log l
          WHERE l.attempts_pruned_to <= l.budget_from
            AND (l.attempt_number > 0 OR l.attempt_count > 0) AND l.attempt_count <> (
              SELECT count(*) FROM posthaste_email_attempt a
              WHERE a.email_id = l.id AND a.number > l.budget_from
-               AND a.outcome IN ('transient', 'permanent', 'unknown')
+               AND a.outcome IN ('transient', 'permanent', 'unknown') AND NOT a.is_free
                AND NOT (l.inline AND a.number = 1))",
     ),
     (
@@ -116,7 +134,7 @@ const CHECKS: [(&str, &str, &str); 11] = [
                  count(*) OVER (PARTITION BY a.email_id ORDER BY a.number) AS counted
              FROM posthaste_email_attempt a JOIN posthaste_email_log l ON l.id = a.email_id
              WHERE a.number > l.budget_from
-               AND a.outcome IN ('transient', 'permanent', 'unknown')
+               AND a.outcome IN ('transient', 'permanent', 'unknown') AND NOT a.is_free
                AND NOT (l.inline AND a.number = 1))
          WHERE counted > budget",
     ),

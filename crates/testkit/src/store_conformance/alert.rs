@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use posthaste_core::alert::AlertReason;
 use posthaste_core::decision::Decision;
 use posthaste_core::fingerprint::fingerprint;
 use posthaste_core::port::{Action, ChannelState, Digest, Told};
@@ -96,7 +97,7 @@ pub async fn deaths_are_counted_by_what_they_died_of(fixture: &impl StoreFixture
         group.fingerprint,
         fingerprint("552 5.2.2 <x@example.org> mailbox full")
     );
-    assert_eq!(group.reason, DeadReason::HardBounce);
+    assert_eq!(group.reason, AlertReason::Dead(DeadReason::HardBounce));
     first.is(Some(group.first_at));
     end.is(Some(group.last_at));
     let sample = "552 5.2.2 <bob@example.org> mailbox full";

@@ -255,7 +255,7 @@ pub async fn a_batch_of_finishes_is_answered_in_its_order(fixture: &impl StoreFi
         finishes.push(Finish {
             lease: scene.begin(id).await.lease,
             decision,
-            transport: TRANSPORT.into(),
+            transport: Some(TRANSPORT.into()),
             budget: BUDGET,
             removes_sent: false,
         });

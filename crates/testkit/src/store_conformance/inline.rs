@@ -163,7 +163,7 @@ async fn finish_and_remove<F: StoreFixture>(scene: &Scene<'_, F>, started: &Star
     let finish = Finish {
         lease: started.lease,
         decision: if ok { sent() } else { transient(HOUR) },
-        transport: TRANSPORT.into(),
+        transport: Some(TRANSPORT.into()),
         budget: BUDGET,
         removes_sent: true,
     };

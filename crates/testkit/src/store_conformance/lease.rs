@@ -71,8 +71,14 @@ pub async fn a_batch_at_the_gate_is_answered_in_its_order(fixture: &impl StoreFi
         leases.push(scene.begin(id).await.lease);
     }
     scene.release(leases[1]).await;
-    let passed = scene.store.pass_gate(leases).await;
+    let ways = ["primary", "secondary", "third"];
+    let passages = leases.iter().copied().zip(ways.map(Into::into));
+    let passed = scene.store.pass_gate(passages.collect()).await;
     assert_eq!(passed.expect("gate"), [true, false, true]);
+    for (lease, way) in leases.iter().zip([Some("primary"), None, Some("third")]) {
+        let state = scene.state(lease.id).await;
+        assert_eq!(state.transport.as_deref(), way);
+    }
 }
 
 pub async fn releasing_spends_nothing(fixture: &impl StoreFixture) {

@@ -12,7 +12,11 @@ pub mod act;
 pub mod admin;
 pub mod alert;
 pub mod begin;
+mod consistent;
 pub mod dead_group;
+pub mod expiry;
+pub mod feedback;
+pub mod feedback_recipient;
 pub mod finish;
 pub mod history;
 pub mod inbox;
@@ -23,6 +27,7 @@ pub mod lease;
 pub mod list;
 pub mod message_act;
 pub mod message_arrival;
+mod message_cases;
 pub mod message_claim;
 pub mod message_content;
 pub mod message_list;
@@ -32,6 +37,8 @@ mod message_scene;
 pub mod notice;
 pub mod operation;
 pub mod operation_filter;
+pub mod parked;
+pub mod priority;
 pub mod prune;
 pub mod random_run;
 pub mod recipient;
@@ -39,18 +46,21 @@ pub mod rescue;
 mod scene;
 pub mod schedule;
 pub mod statistics;
+pub mod suppressed;
+pub mod suppression;
 pub mod template;
 pub mod unticketed;
 pub mod verify;
+pub mod way;
+pub mod way_out;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
 use posthaste_core::email::EmailId;
-use posthaste_core::message::MessageStatus;
-use posthaste_core::port::{EmailFilter, MessageFilter, SharedStore};
-use posthaste_core::status::Status;
+use posthaste_core::port::SharedStore;
+
+pub use self::consistent::assert_consistent;
 
 /// A new, empty store for one case, and its clock.
 pub trait StoreFixture: Send + Sync {
@@ -62,49 +72,6 @@ pub trait StoreFixture: Send + Sync {
 
     /// Moves the store's time on.
     fn advance(&self, by: Duration) -> impl Future<Output = ()> + Send;
-}
-
-/// Asserts that the counters match the rows and that no promise is broken.
-pub async fn assert_consistent(fixture: &impl StoreFixture) {
-    let store = fixture.store();
-    let violations = store.verify(&[]).await.expect("verify");
-    assert_eq!(violations, []);
-    let mut rows: BTreeMap<Status, u64> = Status::ALL.iter().map(|s| (*s, 0)).collect();
-    let mut filter = EmailFilter {
-        limit: 500,
-        ..Default::default()
-    };
-    loop {
-        let page = store.list(&filter).await.expect("list");
-        let Some(last) = page.last() else { break };
-        filter.after = Some(last.id);
-        for record in page {
-            *rows.entry(record.state.status).or_default() += 1;
-        }
-    }
-    let statistics = store.statistics().await.expect("statistics");
-    assert_eq!(statistics.by_status, rows, "counted and there");
-    let there: u64 = rows.values().sum();
-    assert_eq!(statistics.accepted, there + statistics.pruned);
-    assert_messages_counted(&store).await;
-}
-
-async fn assert_messages_counted(store: &SharedStore) {
-    let mut rows: BTreeMap<_, u64> = MessageStatus::ALL.iter().map(|s| (*s, 0)).collect();
-    let mut filter = MessageFilter {
-        limit: 500,
-        ..Default::default()
-    };
-    loop {
-        let page = store.list_messages(&filter).await.expect("list");
-        let Some(last) = page.last() else { break };
-        filter.after = Some(last.number);
-        for message in page {
-            *rows.entry(message.state.status).or_default() += 1;
-        }
-    }
-    let statistics = store.message_statistics().await.expect("statistics");
-    assert_eq!(statistics.by_status, rows, "counted and there");
 }
 
 /// What follows every case.
@@ -389,66 +356,88 @@ macro_rules! store_conformance {
                 erasing_an_email_leaves_no_sample,
                 erasing_does_not_stand_in_the_way_of_counting,
             }
-            message_arrival {
-                a_failure_waits_for_its_time,
-                later_failures_wait_longer,
-                an_exhausted_message_is_due_at_once,
-                the_wished_moment_is_a_floor,
-                a_wished_moment_is_never_rounded_down,
-                the_same_failure_while_it_waits_is_a_duplicate,
-                a_higher_count_while_it_waits_replaces_it,
-                a_failure_after_a_republish_counts_on,
-                a_message_that_was_given_up_is_taken_up_again,
-                a_delivery_that_was_taken_in_is_known_when_it_comes_again,
-                a_failure_of_a_claimed_message_is_the_one_after,
-                a_known_delivery_of_a_claimed_message_changes_nothing,
-                a_sender_that_never_counts_comes_to_an_end,
-                failures_of_one_message_in_a_batch_come_one_after_the_other,
-                a_batch_of_failures_is_answered_in_its_order,
-                many_tasks_with_the_same_failures_keep_each_once,
+            parked {
+                one_that_found_no_way_out_waits_and_was_not_tried,
+                it_is_begun_by_exactly_the_ways_it_waits_for,
+                parking_again_and_again_never_counts,
+                a_lost_lease_parks_nothing,
+                what_goes_first_is_begun_first_and_the_oldest_of_it,
+                each_is_begun_once_by_many_instances,
+                what_waits_too_long_is_dead_for_whoever_looks,
+                one_whose_budget_is_spent_dies_instead,
+                operators_do_with_it_what_they_do_with_any_other,
+                a_first_attempt_that_was_parked_was_not_its_callers,
+                an_attempt_that_fails_by_the_ways_fault_is_free_and_waits,
+                what_is_parked_is_not_due_but_waits,
+                a_late_sent_finds_one_that_waits_for_its_way,
             }
-            message_content {
-                payloads_are_kept_byte_for_byte,
-                properties_are_kept_as_they_are,
-                a_strange_reason_is_no_reason_to_lose_a_message,
+            priority {
+                a_scheduler_takes_what_goes_first_first,
+                a_sender_takes_what_goes_first_first,
+                nobody_starves_while_others_keep_coming,
             }
-            message_claim {
-                only_what_is_due_is_claimed,
-                the_most_overdue_are_claimed_first,
-                no_further_one_is_claimed_once_there_are_bytes_enough,
-                a_claim_that_ran_out_is_taken_again_and_counted,
-                each_is_claimed_once_by_many,
-                the_next_due_time_is_the_earliest,
-                a_republished_message_is_over,
-                a_message_that_went_to_people_is_over,
-                a_refused_message_is_tried_again_and_then_shown_to_people,
-                a_message_stays_due_while_the_broker_is_away,
-                a_batch_of_claims_is_settled_in_its_order,
-                a_claim_is_settled_once_in_a_batch,
+            way_out {
+                a_route_is_kept_and_handed_to_the_sender,
+                an_attempt_is_recorded_with_its_way_and_the_providers_name,
+                one_that_may_have_been_sent_keeps_to_its_way,
+                a_worker_that_is_lost_past_the_gate_leaves_its_way,
+                another_way_is_tried_at_once_and_costs_nothing,
+                only_what_was_spent_is_given_back_and_only_once,
             }
-            message_act {
-                a_message_in_review_gets_a_fresh_budget,
-                a_message_that_waits_is_tried_now,
-                a_discarded_message_can_be_taken_up_again,
-                what_was_put_back_is_left_to_its_queue,
-                what_is_being_put_back_is_left_alone,
-                a_batch_of_actions_on_messages_is_answered_in_its_order,
-                every_action_on_a_message_leaves_an_audit_entry,
+            expiry {
+                what_is_too_late_is_only_sent_again_if_an_operator_insists,
+                an_ordinary_retry_takes_that_back,
+                what_was_erased_or_sent_is_not_sent_again_either,
             }
-            message_list {
-                the_newest_come_first_and_without_payloads,
-                pages_of_messages_have_no_gaps_and_no_repeats,
-                messages_are_found_by_status_and_queue,
-                a_message_that_is_not_there_is_not_found,
-                messages_are_counted_where_they_are,
+            suppressed {
+                nobody_is_suppressed_where_the_list_is_empty,
+                whoever_is_on_the_owners_list_is_told_by_place,
+                whoever_was_taken_off_the_list_gets_mail_again,
             }
-            message_prune {
-                only_messages_that_are_over_for_long_enough_are_removed,
-                a_message_that_fails_again_is_kept,
-                no_more_messages_are_removed_than_asked_for,
+            way {
+                a_way_of_which_nothing_is_known_is_not_kept,
+                faults_in_a_row_stop_a_way_for_all_instances,
+                faults_told_at_the_same_time_are_counted_exactly,
+                a_way_that_comes_and_goes_ends_as_it_was_told_last,
+                what_failed_by_the_fault_of_a_way_spends_nothing,
+                a_stop_and_a_recovery_are_told,
+                what_is_told_of_a_way_outlives_its_email,
+                of_many_who_would_probe_one_does,
+                a_way_that_came_back_is_forgotten_in_the_end,
+                a_paused_way_stays_so_until_it_is_resumed,
+                what_is_told_to_a_way_wakes_other_instances,
+                senders_are_counted_while_they_are_there,
+                what_emails_wait_for_is_told_and_counted,
+                pruning_leaves_ways_and_the_list_alone,
             }
-            message_random_run {
-                the_books_of_messages_balance_after_a_random_run,
+            suppression {
+                an_address_is_put_on_the_list_once,
+                a_graver_reason_takes_the_place_of_a_lesser_one,
+                an_address_is_taken_off_the_list,
+                the_list_has_pages_without_gaps_and_repeats,
+                addresses_are_found_by_their_beginning_and_by_domain,
+                lists_belong_to_their_owners,
+                an_address_that_many_put_on_the_list_is_new_once,
+            }
+            feedback {
+                what_comes_back_is_dead_and_its_address_gets_no_more,
+                a_complaint_is_graver_than_a_bounce,
+                a_delivery_of_what_was_sent_is_no_news,
+                only_what_names_a_message_of_ours_is_believed,
+                a_word_about_what_is_being_sent_is_to_be_said_again,
+                a_delivery_settles_an_unknown_fate,
+                what_arrived_after_all_is_not_sent_again,
+                words_in_any_order_end_in_the_same_state,
+                an_address_goes_on_the_list_whatever_became_of_its_email,
+                nothing_that_was_erased_comes_back_with_a_word,
+                what_came_back_may_be_sent_again,
+                a_batch_of_words_is_answered_in_its_order,
+                the_same_word_said_at_once_is_news_once,
+            }
+            feedback_recipient {
+                of_several_recipients_each_has_its_own_fate,
+                an_unknown_fate_of_several_is_settled_by_the_last_word,
+                one_that_came_back_does_not_hold_up_those_who_wait,
             }
             verify {
                 an_id_that_a_client_saw_accepted_is_missed,
@@ -456,6 +445,7 @@ macro_rules! store_conformance {
                 the_store_answers_when_it_is_well,
             }
         }
+        $crate::message_store_conformance!($factory);
     };
 }
 

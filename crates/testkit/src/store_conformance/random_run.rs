@@ -2,15 +2,21 @@
 
 use std::time::Duration;
 
-use posthaste_core::decision::{Conclusion, Decision};
+use posthaste_core::decision::{Conclusion, Decision, Parking};
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Resolution;
 use posthaste_core::port::{Action, Lease, Retention};
-use posthaste_core::status::DeadReason;
+use posthaste_core::status::{DeadReason, Priority};
+use posthaste_core::way::{BreakerRules, FaultNote, WayEvent, WayName};
 
-use super::scene::{ALL, HALF, HOUR, Scene};
+use super::scene::{ALL, HALF, HOUR, LEASE, Scene, WORKER};
 use super::{StoreFixture, assert_consistent};
-use crate::{an_email, dead, exhausted, sent, transient, unknown_hold, unknown_resend};
+use crate::{
+    an_email, budgets, dead, exhausted, parking, sent, transient, unknown_hold, unknown_resend,
+};
+
+/// What emails wait for.
+const WAYS: &str = "primary,secondary";
 
 /// A small generator (SplitMix64) with a seed of its own, so that every run is the same.
 pub(super) struct Random(pub(super) u64);
@@ -29,7 +35,9 @@ impl Random {
     }
 
     fn decision(&mut self) -> Decision {
-        match self.below(7) {
+        match self.below(9) {
+            7 => transient(HALF).parked(parking(WAYS, HALF)),
+            8 => transient(HALF).failed_over(),
             0 | 1 => sent(),
             2 | 3 => transient(HALF),
             4 => dead(DeadReason::HardBounce),
@@ -40,7 +48,8 @@ impl Random {
     }
 
     fn action(&mut self) -> Action {
-        match self.below(8) {
+        match self.below(9) {
+            8 => Action::RetryExpired,
             0 => Action::Cancel,
             1 | 2 => Action::Retry,
             3 => Action::Resolve(Resolution::Sent),
@@ -62,19 +71,34 @@ struct Run<'a, F> {
 impl<F: StoreFixture> Run<'_, F> {
     async fn step(&mut self, n: usize) {
         let scene = &self.scene;
-        match self.random.below(12) {
+        match self.random.below(14) {
             0..=2 => {
                 let ticketed = self.random.below(2) == 0;
-                let email = an_email(&format!("{n}")).build();
+                let priorities = [Priority::High, Priority::Normal, Priority::Low];
+                let priority = self.random.pick(&priorities).expect("a priority");
+                let mut email = an_email(&format!("{n}")).priority(priority);
+                if self.random.below(4) == 0 {
+                    email = email.expires_at(scene.now() + 4 * HOUR);
+                }
+                let email = email.build();
                 self.ids.push(email.id);
                 let accepted = scene.store.accept(vec![email], ticketed).await;
                 accepted.expect("accept");
             }
             3 => {
                 let before = scene.now() - HOUR;
-                let begun = scene.begin_unticketed(3, before).await;
-                self.leases.extend(begun.iter().map(|begun| begun.lease));
+                let found = scene.find_unticketed(3, before).await;
+                let begun = found.started.iter().map(|begun| begun.lease);
+                self.leases.extend(begun);
             }
+            12 => {
+                let budgets = budgets();
+                let found = scene.store.begin_parked(WAYS, 2, WORKER, LEASE, &budgets);
+                let found = found.await.expect("begin parked");
+                let begun = found.started.iter().map(|begun| begun.lease);
+                self.leases.extend(begun);
+            }
+            13 => self.fault().await,
             4 => {
                 let Some(id) = self.random.pick(&self.ids) else {
                     return;
@@ -100,7 +124,8 @@ impl<F: StoreFixture> Run<'_, F> {
                 let Some(lease) = self.random.pick(&self.leases) else {
                     return;
                 };
-                match self.random.below(3) {
+                match self.random.below(5) {
+                    3 | 4 => self.park(lease).await,
                     0 => drop(scene.renew(lease).await),
                     1 => drop(scene.pass_gate(lease).await),
                     _ => scene.release(lease).await,
@@ -140,6 +165,48 @@ impl<F: StoreFixture> Run<'_, F> {
                 };
                 scene.store.prune(retention, 3).await.expect("prune");
             }
+        }
+    }
+
+    async fn park(&mut self, lease: Lease) {
+        let parking = Parking {
+            waits_until: (self.random.below(3) == 0).then(|| self.scene.now() + HOUR),
+            ..parking(WAYS, Duration::ZERO)
+        };
+        let parked = self.scene.store.park(vec![(lease, parking)]).await;
+        // It was no attempt, so its sender has nothing more to say.
+        if parked.expect("park") == [true] {
+            self.leases.retain(|other| *other != lease);
+        }
+    }
+
+    /// A way out fails, mostly for what was tried last.
+    async fn fault(&mut self) {
+        let Some(id) = self.random.pick(&self.ids) else {
+            return;
+        };
+        let Some(record) = self.scene.store.find(id).await.expect("find") else {
+            return;
+        };
+        let note = FaultNote {
+            email: id,
+            attempt: record.state.attempt_number,
+        };
+        let fault = WayEvent::Fault {
+            note,
+            is_ours: false,
+            error: "connection refused".into(),
+            floor: None,
+        };
+        let rules = BreakerRules {
+            failures: 3,
+            window: 9 * HOUR,
+            ..BreakerRules::default()
+        };
+        let way = WayName::transport("primary");
+        for event in [fault, WayEvent::Resume] {
+            let told = self.scene.store.tell_way(&way, event, &rules, None).await;
+            told.expect("tell");
         }
     }
 

@@ -145,7 +145,8 @@ impl<'a, F: StoreFixture> Scene<'a, F> {
     }
 
     pub(super) async fn pass_gate(&self, lease: Lease) -> bool {
-        self.store.pass_gate(vec![lease]).await.expect("gate")[0]
+        let passages = vec![(lease, TRANSPORT.into())];
+        self.store.pass_gate(passages).await.expect("gate")[0]
     }
 
     pub(super) async fn release(&self, lease: Lease) {
@@ -156,7 +157,7 @@ impl<'a, F: StoreFixture> Scene<'a, F> {
         let finish = Finish {
             lease,
             decision,
-            transport: TRANSPORT.into(),
+            transport: Some(TRANSPORT.into()),
             budget: BUDGET,
             removes_sent: false,
         };

@@ -28,6 +28,7 @@ fn full() -> TemplateContent {
         text: None,
         priority: Priority::High,
         policy: PolicyChoice::Own(Box::new(RetryPolicy::notification())),
+        route: Some("bulk".into()),
         sample: sample.as_object().cloned().unwrap_or_default(),
     }
 }

@@ -6,7 +6,7 @@ use posthaste_core::email::EmailId;
 use posthaste_core::status::DeadReason;
 
 use super::{HOUR, Tamperable, Tampered};
-use crate::{an_email, dead};
+use crate::{an_email, dead, unknown_hold};
 
 pub async fn an_untampered_database_is_clean(fixture: &impl Tamperable) {
     assert_eq!(Tampered::new(fixture).await.verify().await, []);
@@ -121,6 +121,39 @@ pub async fn a_wrong_attempt_count_is_found(fixture: &impl Tamperable) {
     scene.tamper(sql, scene.sent).await;
     let detail = "2 counted, 0 recorded";
     scene.assert_found("I7", scene.sent, detail).await;
+}
+
+pub async fn an_attempt_that_is_free_is_not_counted(fixture: &impl Tamperable) {
+    let scene = Tampered::new(fixture).await;
+    let sql = "UPDATE {prefix}email_attempt SET is_free = (1 = 1) WHERE email_id = {id}";
+    scene.tamper(sql, scene.dead).await;
+    let detail = "2 counted, 0 recorded";
+    scene.assert_found("I7", scene.dead, detail).await;
+    let sql = "UPDATE {prefix}email_log SET attempt_count = 0 WHERE id = {id}";
+    scene.tamper(sql, scene.dead).await;
+    assert_eq!(scene.verify().await, []);
+}
+
+pub async fn one_that_cannot_wait_for_a_way_out_is_found(fixture: &impl Tamperable) {
+    let scene = Tampered::new(fixture).await;
+    let sql = "UPDATE {prefix}email_log
+               SET waits_until = (SELECT max(locked_until) FROM {prefix}email_log)
+               WHERE id = {id}";
+    scene.tamper(sql, scene.pending).await;
+    let detail = "waits for a way out although it does not wait (pending)";
+    scene.assert_found("I5", scene.pending, detail).await;
+}
+
+pub async fn a_second_way_out_for_what_may_have_been_sent_is_found(fixture: &impl Tamperable) {
+    let scene = Tampered::new(fixture).await;
+    let id = scene.accept(an_email("uncertain")).await;
+    scene.attempt(id, unknown_hold()).await;
+    assert_eq!(scene.verify().await, []);
+    let sql = "UPDATE {prefix}email_log SET bound_to = NULL WHERE id = {id}";
+    scene.tamper(sql, id).await;
+    let detail = "may take another way out although one of its attempts may have sent it \
+                  (attempt 1 by smtp)";
+    scene.assert_found("I3", id, detail).await;
 }
 
 pub async fn attempts_that_were_removed_too_early_are_found(fixture: &impl Tamperable) {

@@ -89,7 +89,7 @@ impl<'a, F: Tamperable> Tampered<'a, F> {
         let finish = Finish {
             lease,
             decision,
-            transport: "smtp".into(),
+            transport: Some("smtp".into()),
             budget: 8,
             removes_sent: false,
         };
@@ -138,6 +138,9 @@ macro_rules! store_tampering {
                 a_wrong_counter_is_found,
                 a_status_that_was_changed_by_hand_is_found,
                 a_wrong_attempt_count_is_found,
+                an_attempt_that_is_free_is_not_counted,
+                one_that_cannot_wait_for_a_way_out_is_found,
+                a_second_way_out_for_what_may_have_been_sent_is_found,
                 attempts_that_were_removed_too_early_are_found,
                 an_overdue_lease_is_found,
                 a_lock_that_nobody_can_hold_is_found,

@@ -86,7 +86,10 @@ pub(super) async fn run(
         accepted: 0,
     };
     let (rest, mut fate) = match transaction.conduct(gate).await {
-        Ok(reply) => (RecipientResult::Accepted(reply.to_reply()), Fate::Usable),
+        Ok(reply) => (
+            RecipientResult::Accepted(reply.to_reply().into()),
+            Fate::Usable,
+        ),
         Err(halt) => (halt.rest, halt.fate),
     };
     let results = transaction.results.into_iter();

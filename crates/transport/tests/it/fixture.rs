@@ -49,7 +49,7 @@ pub(crate) fn transport(port: u16) -> SmtpTransport {
 }
 
 pub(crate) fn accepted(text: &str) -> RecipientResult {
-    RecipientResult::Accepted(Reply::parse_line(text).unwrap())
+    RecipientResult::Accepted(Reply::parse_line(text).unwrap().into())
 }
 
 pub(crate) fn refused(stage: Stage, text: &str) -> RecipientResult {

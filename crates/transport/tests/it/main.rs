@@ -8,9 +8,15 @@ mod check;
 mod config;
 mod conversation;
 mod deadline;
+#[cfg(feature = "dns")]
+mod dns;
 mod failure;
+#[cfg(feature = "feedback")]
+mod feedback;
 mod fixture;
 mod gate;
+#[cfg(feature = "http")]
+mod http;
 mod pool;
 mod recipient;
 mod scripted;

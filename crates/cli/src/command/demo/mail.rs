@@ -121,6 +121,7 @@ impl Mail {
                 text: Some(text.into()),
                 priority,
                 policy: PolicyChoice::Named(policy.into()),
+                route: None,
                 sample: sample.as_object().cloned().unwrap_or_default(),
             };
             engine.templates.save(name, content, None, &actor).await?;

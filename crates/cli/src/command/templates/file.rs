@@ -26,6 +26,7 @@ struct Written {
     text_file: Option<PathBuf>,
     priority: Option<String>,
     retry_policy: Option<Value>,
+    route: Option<String>,
     #[serde(default)]
     sample: Map<String, Value>,
 }
@@ -71,6 +72,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<(String, TemplateContent)> {
         text: body_of("text", written.text, written.text_file)?,
         priority: priority.unwrap_or(default.priority),
         policy: policy.unwrap_or(default.policy),
+        route: written.route,
         sample: written.sample,
     };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -108,7 +108,7 @@ fn as_json(template: &Template) -> Value {
     json!({
         "name": template.name, "version": template.version, "description": content.description,
         "from": content.from, "subject": content.subject, "html": content.html, "text": content.text,
-        "priority": content.priority, "retry_policy": content.policy, "sample": content.sample,
+        "priority": content.priority, "retry_policy": content.policy, "route": content.route, "sample": content.sample,
         "saved_at": template.saved_at, "saved_by": template.saved_by,
     })
 }
@@ -220,6 +220,9 @@ fn apply(arguments: PushArguments, content: &mut TemplateContent) -> anyhow::Res
     }
     if let Some(policy) = arguments.policy {
         content.policy = PolicyChoice::Named(policy);
+    }
+    if let Some(route) = arguments.route {
+        content.route = Some(route);
     }
     if let Some(path) = arguments.sample_file {
         content.sample = object_of(&path)?;

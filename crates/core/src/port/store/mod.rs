@@ -14,11 +14,12 @@ use bytes::Bytes;
 pub use self::value::*;
 use crate::Timestamp;
 use crate::attempt::AttemptRecord;
-use crate::decision::Conclusion;
+use crate::decision::{Conclusion, Parking};
 use crate::email::{EmailId, EmailRecord, NewEmail};
 use crate::lifecycle::{Refusal, State};
 use crate::port::{
-    AdminStore, AlertStore, DeadNotice, MessageStore, OperationStore, TemplateStore,
+    AdminStore, AlertStore, DeadNotice, MessageStore, OperationStore, SuppressionStore,
+    TemplateStore, WayStore,
 };
 
 /// The way of an email through the store, in the order of its life.
@@ -76,8 +77,23 @@ pub trait EmailStore: Send + Sync {
     /// Keeps leases; `false` for one that is lost.
     async fn renew(&self, leases: Vec<Lease>, lease: Duration) -> StoreResult<Vec<bool>>;
 
-    /// Passes the gate; `false` for a lease that is lost.
-    async fn pass_gate(&self, leases: Vec<Lease>) -> StoreResult<Vec<bool>>;
+    /// Passes the gate by these transports; `false` for a lease that is lost.
+    async fn pass_gate(&self, passages: Vec<(Lease, Arc<str>)>) -> StoreResult<Vec<bool>>;
+
+    /// Lets emails wait whose attempts found no way out that is free: nothing was tried, and
+    /// nothing is recorded or counted. `false` for a lease that is lost.
+    async fn park(&self, parked: Vec<(Lease, Parking)>) -> StoreResult<Vec<bool>>;
+
+    /// Begins attempts of emails that wait for exactly these ways, oldest first within their
+    /// priority. Those over budget or too late are dead now.
+    async fn begin_parked(
+        &self,
+        waiting_for: &str,
+        most: usize,
+        worker: &str,
+        lease: Duration,
+        budgets: &Budgets,
+    ) -> StoreResult<Unticketed>;
 
     /// Records how attempts ended; a refusal means that the lease was lost. The state is what
     /// it is now.
@@ -86,7 +102,8 @@ pub trait EmailStore: Send + Sync {
     /// Hands emails back, unsent and uncounted.
     async fn release(&self, leases: Vec<Lease>) -> StoreResult<()>;
 
-    /// Takes emails that are due. Those over budget or too late are dead now.
+    /// Takes emails that are due, and not parked. Those over budget or too late are dead now; so are
+    /// parked ones for which it became too late.
     async fn claim_due(
         &self,
         most: usize,
@@ -217,6 +234,8 @@ pub trait Store:
     + TemplateStore
     + AdminStore
     + AlertStore
+    + WayStore
+    + SuppressionStore
 {
     /// The store's time. All instants in the store are by this clock.
     fn now(&self) -> Timestamp;

@@ -10,7 +10,7 @@ use crate::address::Address;
 use crate::decision::Decision;
 use crate::email::{EmailId, PolicyChoice, Recipient};
 use crate::lifecycle::{Refusal, Resolution, State};
-use crate::status::{Phase, Priority, Status};
+use crate::status::{DeadReason, Phase, Priority, Status};
 
 /// Why the store could not do its work. Nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -73,8 +73,12 @@ pub struct Started {
     pub recipients: Vec<Recipient>,
     /// The finished MIME message.
     pub content: Bytes,
+    /// Which of the recipients get nothing any more, and why; by their place.
+    pub suppressed: Vec<(usize, DeadReason)>,
     /// Which retry policy it follows.
     pub policy: PolicyChoice,
+    /// Which route it takes; `None` for the default one.
+    pub route: Option<String>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// Not to be sent after.
@@ -103,8 +107,8 @@ pub struct Finish {
     pub lease: Lease,
     /// How it ended.
     pub decision: Decision,
-    /// Which way out was used.
-    pub transport: String,
+    /// Which way out was used, if one was.
+    pub transport: Option<String>,
     /// How many attempts may fail, as things stand.
     pub budget: u32,
     /// Whether an email that was sent is removed at once, with all that is about it.
@@ -217,6 +221,8 @@ pub enum Action {
     Cancel,
     /// Try it again now, with a fresh budget.
     Retry,
+    /// The same, even if it is too late for it.
+    RetryExpired,
     /// Settle its unknown fate.
     Resolve(Resolution),
     /// Give up on it for good.
@@ -234,6 +240,7 @@ impl Action {
         match self {
             Self::Cancel => "cancel",
             Self::Retry => "retry",
+            Self::RetryExpired => "retry_expired",
             Self::Resolve(Resolution::Sent) => "resolve_sent",
             Self::Resolve(Resolution::Retry) => "resolve_retry",
             Self::Resolve(Resolution::Dead) => "resolve_dead",

@@ -4,6 +4,7 @@
 pub(super) mod admins;
 pub(super) mod configuration;
 pub(super) mod keys;
+mod ways;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use axum::http::StatusCode;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 
+pub(super) use self::ways::limits;
 use super::frame::{self, Section};
 use crate::access::Visitor;
 use crate::app::App;
@@ -86,6 +88,7 @@ async fn page(app: &Arc<App>, visitor: &Visitor, said: &Said) -> Result<Response
         nav class="tabs" aria-label="Parts of this page" {
             @for (anchor, name) in [
                 ("admins", "Admins"), ("keys", "API keys"), ("kept", "Retention"), ("alerts", "Alerts"),
+                ("ways", "Ways out"),
                 ("configuration", "Configuration"),
             ] {
                 a href={ "#" (anchor) } { (name) }
@@ -95,6 +98,7 @@ async fn page(app: &Arc<App>, visitor: &Visitor, said: &Said) -> Result<Response
         (keys::part(visitor, &keys, said, now))
         (configuration::retention(&app.configuration))
         (configuration::alerts(&channels, now))
+        (ways::part(&app.ways, app.serves_api))
         (configuration::part(&app.configuration))
     };
     frame::show(app, visitor, Section::Settings, "Settings", &content).await

@@ -5,6 +5,7 @@ use posthaste_core::email::PolicyChoice;
 use posthaste_core::retry_policy::{Backoff, RetryPolicy};
 use posthaste_core::template::{MOST_URGENT_ATTEMPTS, Template, TemplateContent};
 use posthaste_engine::FieldError;
+use posthaste_engine::ways::DEFAULT_ROUTE;
 use serde_json::{Map, Value};
 
 use crate::access::Fields;
@@ -27,6 +28,8 @@ pub(super) struct Draft {
     pub(super) text: String,
     pub(super) priority: String,
     pub(super) sample: String,
+    /// The name of a route; empty for the default one.
+    pub(super) route: String,
     /// The name of a policy, or [`OWN`].
     pub(super) policy: String,
     pub(super) attempts: String,
@@ -75,6 +78,7 @@ impl Draft {
             text: content.text.clone().unwrap_or_default(),
             priority: content.priority.to_string(),
             sample: serde_json::to_string_pretty(&content.sample).unwrap_or_default(),
+            route: content.route.clone().unwrap_or_default(),
             policy,
             attempts: own.max_attempts.to_string(),
             delays: std::array::from_fn(delay),
@@ -98,6 +102,7 @@ impl Draft {
             text: lines("text"),
             priority: line("priority"),
             sample: lines("sample"),
+            route: line("route"),
             policy: line("policy"),
             attempts: line("attempts"),
             delays: std::array::from_fn(|at| line(&format!("delay{}", at + 1))),
@@ -145,6 +150,7 @@ impl Draft {
             text: given(&self.text),
             priority,
             policy,
+            route: given(&self.route).filter(|name| name != DEFAULT_ROUTE),
             sample,
         };
         (content, errors)
@@ -205,6 +211,7 @@ mod tests {
             from: Some("a@example.org".into()),
             subject: "s".into(),
             text: Some("t\n".into()),
+            route: Some("backup".into()),
             policy: PolicyChoice::Own(Box::new(RetryPolicy {
                 expire_after: Some("1d".parse().unwrap()),
                 backoff: Backoff::Schedule {

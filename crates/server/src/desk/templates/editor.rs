@@ -6,6 +6,7 @@ use posthaste_core::port::TemplateVersion;
 use posthaste_core::status::Priority;
 use posthaste_core::template::TemplateContent;
 use posthaste_engine::template::Rendered;
+use posthaste_engine::ways::DEFAULT_ROUTE;
 use posthaste_engine::{FieldError, Templates};
 
 use super::draft::{Draft, MOST_DELAYS, OWN};
@@ -144,6 +145,32 @@ impl Editor<'_> {
                         }
                     }
                     (self.wrong("priority"))
+                }
+            }
+            (self.route())
+        }
+    }
+
+    /// Which route its emails take, where there is something to choose.
+    fn route(&self) -> Markup {
+        let chosen = match self.draft.route.as_str() {
+            "" => DEFAULT_ROUTE,
+            name => name,
+        };
+        let mut routes: Vec<&str> = self.templates.policies().routes().collect();
+        // One that was taken out of the configuration is shown, so that another can be chosen.
+        if !routes.contains(&chosen) {
+            routes.push(chosen);
+        }
+        html! {
+            @if routes.len() > 1 {
+                div class="field" {
+                    label for="route" { "Route" }
+                    select id="route" name="route" {
+                        @for name in routes { option value=(name) selected[name == chosen] { (name) } }
+                    }
+                    span class="hint" { "Which ways out its emails may take, where the request does not say" }
+                    (self.wrong("route"))
                 }
             }
         }

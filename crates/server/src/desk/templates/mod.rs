@@ -222,6 +222,7 @@ pub(super) async fn test(
             PolicyChoice::Own(own) => PolicyRequest::Own(own),
         }),
         priority: Some(content.priority.to_string()),
+        route: content.route,
         ..EmailRequest::default()
     };
     let caller = &form.visitor.caller;

@@ -24,19 +24,26 @@ pub(in crate::postgres) const UPDATE_STATES: &str =
          lost_count = u.lost_count, unknown_count = u.unknown_count,
          possible_duplicate = u.possible_duplicate, last_queued_at = u.last_queued_at,
          last_error = u.last_error, error_class = u.error_class, dead_reason = u.dead_reason,
-         fingerprint = u.fingerprint, sent_at = u.sent_at, finished_at = u.finished_at
+         fingerprint = u.fingerprint, sent_at = u.sent_at, finished_at = u.finished_at,
+         inline = u.inline, waiting_for = u.waiting_for, waits_until = u.waits_until,
+         transport = u.transport, bound_to = u.bound_to, tried = u.tried,
+         ignores_expiry = u.ignores_expiry
      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int4[], $5::int4[], $6::int4[],
              $7::int4[], $8::timestamptz[], $9::timestamptz[], $10::int8[], $11::text[],
              $12::timestamptz[], $13::int4[], $14::int4[], $15::bool[], $16::timestamptz[],
              $17::text[], $18::text[], $19::text[], $20::text[], $21::timestamptz[],
-             $22::timestamptz[])
+             $22::timestamptz[], $23::bool[], $24::text[], $25::timestamptz[], $26::text[],
+             $27::text[], $28::text[], $29::bool[])
          AS u (id, status, phase, attempt_number, attempt_count, budget_from, max_attempts,
              next_attempt_at, locked_until, lease_token, worker, started_at, lost_count,
              unknown_count, possible_duplicate, last_queued_at, last_error, error_class,
-             dead_reason, fingerprint, sent_at, finished_at)
+             dead_reason, fingerprint, sent_at, finished_at, inline, waiting_for, waits_until,
+             transport, bound_to, tried, ignores_expiry)
      WHERE l.id = u.id";
 
-const UPDATE_GATED: &str = "UPDATE email_log SET phase = 'committing' WHERE id = ANY($1)";
+/// No index holds these columns.
+const UPDATE_GATED: &str = "UPDATE email_log l SET phase = 'committing', transport = u.transport
+     FROM unnest($1::uuid[], $2::text[]) AS u (id, transport) WHERE l.id = u.id";
 
 const UPDATE_RENEWED: &str = "UPDATE email_log l SET locked_until = u.locked_until
      FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, locked_until) WHERE l.id = u.id";
@@ -44,14 +51,19 @@ const UPDATE_RENEWED: &str = "UPDATE email_log l SET locked_until = u.locked_unt
 /// The same number again is late proof: it replaces what was assumed.
 const INSERT_ATTEMPTS: &str =
     "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome, error_class,
-         error, reply, transport, worker, budget, next_attempt_at, stage)
+         error, reply, transport, worker, budget, next_attempt_at, stage, provider_id, is_free)
      SELECT * FROM unnest($1::uuid[], $2::int4[], $3::timestamptz[], $4::timestamptz[],
          $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::int4[],
-         $12::timestamptz[], $13::text[])
+         $12::timestamptz[], $13::text[], $14::text[], $15::bool[])
      ON CONFLICT (email_id, number) DO UPDATE SET finished_at = excluded.finished_at,
          outcome = excluded.outcome, error_class = excluded.error_class, error = excluded.error,
          reply = excluded.reply, transport = excluded.transport, budget = excluded.budget,
-         next_attempt_at = excluded.next_attempt_at, stage = excluded.stage";
+         next_attempt_at = excluded.next_attempt_at, stage = excluded.stage,
+         provider_id = excluded.provider_id, is_free = excluded.is_free";
+
+const SET_FREE: &str = "UPDATE email_attempt a SET is_free = true
+     FROM unnest($1::uuid[], $2::int4[]) AS u (id, number)
+     WHERE a.email_id = u.id AND a.number = u.number";
 
 const SAVE_RECIPIENTS: &str =
     "INSERT INTO recipient (email_id, position, address, status, detail, reason)
@@ -108,11 +120,14 @@ pub(in crate::postgres) const ERASE: [&str; 9] = [
     "UPDATE email_attempt SET error = NULL, reply = NULL WHERE email_id = ANY($1)",
     "UPDATE email_log SET last_error = NULL WHERE id = ANY($1)",
     "UPDATE event SET error = NULL WHERE email_id = ANY($1)",
-    "UPDATE death SET error = NULL WHERE email_id = ANY($1)",
+    // What is said about ways out names nobody, and stays.
+    "UPDATE death SET error = NULL WHERE email_id = ANY($1)
+         AND reason NOT IN ('TransportStopped', 'TransportRecovered')",
     // In the order of the key, as whoever counts deaths.
     "SELECT 1 FROM alert_group WHERE email_id = ANY($1)
      ORDER BY channel, taken, fingerprint FOR UPDATE",
-    "UPDATE alert_group SET sample = NULL WHERE email_id = ANY($1)",
+    "UPDATE alert_group SET sample = NULL WHERE email_id = ANY($1)
+         AND reason NOT IN ('TransportStopped', 'TransportRecovered')",
 ];
 
 /// What removing does.
@@ -232,7 +247,17 @@ impl Books {
         };
         let gated = only(&self.gated);
         if !gated.is_empty() {
-            pipeline.send(UPDATE_GATED, values![uuids(&gated)]).await?;
+            let transports: Vec<Option<String>> = gated
+                .iter()
+                .map(|id| {
+                    self.states
+                        .get(id)
+                        .and_then(|state| state.transport.clone())
+                })
+                .collect();
+            pipeline
+                .send(UPDATE_GATED, values![uuids(&gated), transports])
+                .await?;
         }
         let renewed = only(&self.renewed);
         if !renewed.is_empty() {
@@ -248,6 +273,11 @@ impl Books {
     }
 
     async fn write_attempts(&self, pipeline: &mut Pipeline<'_>) -> Result<(), Error> {
+        if !self.refunded.is_empty() {
+            let ids = uuids(self.refunded.iter().map(|(id, _)| id));
+            let numbers: Vec<i32> = self.refunded.iter().map(|(_, n)| int(*n)).collect();
+            pipeline.send(SET_FREE, values![ids, numbers]).await?;
+        }
         if self.attempts.is_empty() {
             return Ok(());
         }
@@ -271,6 +301,8 @@ impl Books {
             all()
                 .map(|a| a.stage.map(Stage::as_str))
                 .collect::<Vec<_>>(),
+            texts(|a| &a.provider_id),
+            all().map(|a| a.is_free).collect::<Vec<_>>(),
         ];
         pipeline.send(INSERT_ATTEMPTS, values).await
     }
@@ -406,5 +438,12 @@ pub(in crate::postgres) fn state_values(rows: &[(&EmailId, &State)]) -> Vec<Valu
         column(rows, |s| s.fingerprint.clone()),
         column(rows, |s| s.sent_at),
         column(rows, |s| s.finished_at),
+        column(rows, |s| s.inline),
+        column(rows, |s| s.waiting_for.clone()),
+        column(rows, |s| s.waits_until),
+        column(rows, |s| s.transport.clone()),
+        column(rows, |s| s.bound_to.clone()),
+        column(rows, |s| s.tried.clone()),
+        column(rows, |s| s.ignores_expiry),
     ]
 }

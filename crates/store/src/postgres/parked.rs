@@ -1,0 +1,49 @@
+//! Emails that wait until a way out is free again.
+
+use std::time::Duration;
+
+use posthaste_core::email::EmailId;
+use posthaste_core::port::{Budgets, StoreResult, Unticketed};
+
+use super::PostgresStore;
+use super::claim::{Candidates, in_turn};
+use super::list::has_nul;
+use crate::ledger;
+
+/// Those that wait for exactly these ways (`$3`), and may be tried by now.
+pub(super) const DUE: &str = "l.waiting_for = $3 AND l.next_attempt_at <= posthaste_now()";
+
+impl PostgresStore {
+    pub(super) async fn begin_all_parked(
+        &self,
+        waiting_for: &str,
+        most: usize,
+        worker: &str,
+        lease: Duration,
+        budgets: &Budgets,
+    ) -> StoreResult<Unticketed> {
+        if has_nul(waiting_for) {
+            return Ok(Unticketed::default());
+        }
+        let turn = self.parked_turns.next();
+        let candidates = Candidates {
+            query: in_turn(&[DUE]),
+            values: &[&&turn.priorities[..], &waiting_for],
+            most,
+            with_overdue: false,
+        };
+        let (found, now) = self
+            .claim(candidates, |books, ids| {
+                let begin = |id: &EmailId| {
+                    let Ok(found) =
+                        ledger::begin_parked(books, *id, waiting_for, worker, lease, budgets);
+                    found.map(|found| (*id, found))
+                };
+                ids.iter().filter_map(begin).collect()
+            })
+            .await?;
+        let (begun, dead) = ledger::sorted(found);
+        let started = self.started_or_released(begun, now).await?;
+        Ok(Unticketed { started, dead })
+    }
+}
