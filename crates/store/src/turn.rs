@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(feature = "sqlite")]
 use posthaste_core::status::Priority;
 
 /// Among this many claims, one begins with a lower priority.
 const FAIRNESS: u64 = 8;
 
-/// A priority as it is kept: what goes first is least.
+/// A priority as it is kept: what goes first is least. (PostgreSQL says it in SQL.)
+#[cfg(feature = "sqlite")]
 pub(crate) const fn place_of(priority: Priority) -> i16 {
     match priority {
         Priority::High => 0,
