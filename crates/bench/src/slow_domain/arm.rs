@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use posthaste_sink::{Sink, SinkConfig};
 
-use super::load::Round;
+use super::load::{Mix, Round};
 use super::options::Options;
 use crate::rig::journal::Journal;
 use crate::rig::stand::Stand;
@@ -53,21 +53,22 @@ impl Arm {
             rounds: 0,
             ids: Vec::new(),
         };
-        arm.round(options, WARM_UP, 0).await?;
+        let mix = Mix {
+            fast: WARM_UP,
+            slow: 0,
+            is_slow: false,
+        };
+        arm.round(options, mix).await?;
         Ok(arm)
     }
 
     /// Sends one round, and gives how long each email to a fast domain took from its moment to the
     /// mail server, in milliseconds and sorted.
-    pub(super) async fn round(
-        &mut self,
-        options: &Options,
-        fast: usize,
-        slow: u64,
-    ) -> anyhow::Result<Vec<f64>> {
+    pub(super) async fn round(&mut self, options: &Options, mix: Mix) -> anyhow::Result<Vec<f64>> {
+        let fast = mix.fast;
         let name = format!("{}{}", self.name, self.rounds);
         self.rounds += 1;
-        let round = Arc::new(Round::plan(options, &name, fast, slow));
+        let round = Arc::new(Round::plan(options, &name, mix));
         let handed_in = round.hand_in(options, &self.stand.addresses()?).await?;
         self.ids.extend(handed_in.ids);
         let give_up = Instant::now() + options.limit.0;

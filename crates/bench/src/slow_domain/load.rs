@@ -23,6 +23,17 @@ struct Planned {
     to: String,
 }
 
+/// Which emails there are in a round.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mix {
+    /// How many go to fast domains.
+    pub(super) fast: usize,
+    /// How many go to slow ones.
+    pub(super) slow: u64,
+    /// Whether those are slow this time.
+    pub(super) is_slow: bool,
+}
+
 /// What is handed in in a round.
 pub(super) struct Round {
     planned: Vec<Planned>,
@@ -40,7 +51,8 @@ pub(super) struct HandedIn {
 
 impl Round {
     /// Plans a round. The slow domain's emails are spread evenly among the others.
-    pub(super) fn plan(options: &Options, name: &str, fast: usize, slow: u64) -> Self {
+    pub(super) fn plan(options: &Options, name: &str, mix: Mix) -> Self {
+        let Mix { fast, slow, .. } = mix;
         let mut dice = StdRng::seed_from_u64(options.seed);
         let time = fast as f64 / options.rate.max(0.001);
         let mut planned: Vec<_> = (0..fast)
@@ -52,7 +64,11 @@ impl Round {
                 }
             })
             .collect();
-        let millis = options.slow.0.as_millis();
+        let millis = if mix.is_slow {
+            options.slow.0.as_millis()
+        } else {
+            0
+        };
         planned.extend((0..slow).map(|number| {
             let domain = number % options.slow_domains;
             Planned {
@@ -140,10 +156,18 @@ mod tests {
         options: Options,
     }
 
+    fn mix(fast: usize, slow: u64) -> Mix {
+        Mix {
+            fast,
+            slow,
+            is_slow: true,
+        }
+    }
+
     #[test]
     fn slow_emails_are_among_the_fast_ones() {
         let options = Command::parse_from(["test", "--slow", "30s"]).options;
-        let round = Round::plan(&options, "b1", 400, 100);
+        let round = Round::plan(&options, "b1", mix(400, 100));
         let is_slow: Vec<bool> = round
             .planned
             .iter()
@@ -159,7 +183,7 @@ mod tests {
     #[test]
     fn an_email_is_known_by_its_recipient() {
         let options = Command::parse_from(["test"]).options;
-        let round = Round::plan(&options, "b1", 4, 4);
+        let round = Round::plan(&options, "b1", mix(4, 4));
         assert_eq!(round.number_of("b1-3@d77.example.org"), Some(3));
         assert_eq!(round.number_of("b10-3@d77.example.org"), None);
         assert_eq!(round.number_of("slow30000+b1-3@slow0.example.net"), None);

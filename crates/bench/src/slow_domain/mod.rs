@@ -2,10 +2,10 @@
 //! and without it?
 //!
 //! Two processes take turns on the same machine, or work side by side, each with a store and a mail
-//! server of its own. One of them never hears of the slow domain; the other gets far more emails for
-//! it than there are connections, in the same load, and holds them from then on. An email's time runs
-//! from the moment at which it was to be handed in, so that a server that makes its clients wait is
-//! not forgiven.
+//! server of its own. Both get the same emails. At one of them the domain answers at once; at the
+//! other it takes its time, and gets far more emails than there are connections, which it holds from
+//! then on. An email's time runs from the moment at which it was to be handed in, so that a server
+//! that makes its clients wait is not forgiven.
 
 mod arm;
 mod load;
@@ -19,6 +19,7 @@ pub(crate) use self::options::Options;
 pub(crate) use self::report::Report;
 
 use self::arm::Arm;
+use self::load::Mix;
 use crate::processor::wait_for_calm;
 use crate::rig;
 use crate::rig::journal::Journal;
@@ -28,6 +29,7 @@ pub(crate) async fn run(binary: &Path, options: &Options) -> anyhow::Result<Repo
     rig::unless_interrupted(run_to_the_end(binary, options)).await
 }
 
+/// Keeps the logs if something is wrong.
 async fn run_to_the_end(binary: &Path, options: &Options) -> anyhow::Result<Report> {
     let folder = tempfile::Builder::new()
         .prefix("posthaste-bench-")
@@ -35,6 +37,9 @@ async fn run_to_the_end(binary: &Path, options: &Options) -> anyhow::Result<Repo
     let journal = Arc::new(Journal::new());
     let report = run_in(folder.path(), binary, options, &journal).await;
     journal.clear();
+    if !report.as_ref().is_ok_and(Report::passed) {
+        journal.line(&format!("logs stay in {}", folder.keep().display()));
+    }
     report
 }
 
@@ -47,16 +52,33 @@ async fn run_in(
     let mut without = Arm::start(binary, folder, "a", options, journal).await?;
     let mut with = Arm::start(binary, folder, "b", options, journal).await?;
     // From here on the slow domain holds whatever it gets.
-    with.round(options, 0, options.slow_emails.min(PRIMER))
-        .await?;
+    let primer = Mix {
+        fast: 0,
+        slow: options.slow_emails.min(PRIMER),
+        is_slow: true,
+    };
+    with.round(options, primer).await?;
     let mut report = Report::new(options);
-    let (fast, slow) = (options.fast_emails(), options.slow_emails);
+    let slow_mix = Mix {
+        fast: options.fast_emails(),
+        slow: options.slow_emails,
+        is_slow: true,
+    };
+    let quick_mix = Mix {
+        slow: if options.leave_out {
+            0
+        } else {
+            options.slow_emails
+        },
+        is_slow: false,
+        ..slow_mix
+    };
     for round in 0..options.rounds {
         if options.together {
             wait_for_calm(options.calm.0).await;
             let (a, b) = tokio::try_join!(
-                without.round(options, fast, 0),
-                with.round(options, fast, slow)
+                without.round(options, quick_mix),
+                with.round(options, slow_mix)
             )?;
             journal.line(&report.enter(false, a));
             journal.line(&report.enter(true, b));
@@ -66,8 +88,8 @@ async fn run_in(
         for is_slow in [round % 2 == 1, round % 2 == 0] {
             wait_for_calm(options.calm.0).await;
             let times = match is_slow {
-                false => without.round(options, fast, 0).await?,
-                true => with.round(options, fast, slow).await?,
+                false => without.round(options, quick_mix).await?,
+                true => with.round(options, slow_mix).await?,
             };
             journal.line(&report.enter(is_slow, times));
         }

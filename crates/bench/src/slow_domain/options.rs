@@ -30,6 +30,10 @@ pub(crate) struct Options {
     /// How many emails go to it in each round with it
     #[arg(long, default_value_t = 500)]
     pub(super) slow_emails: u64,
+    /// In rounds without the slow domain its emails are left out altogether. Otherwise they are
+    /// there as well, and it takes them at once, so that only its slowness makes the difference
+    #[arg(long)]
+    pub(super) leave_out: bool,
     /// How many slow domains they go to. With many of them all connections are held, and the
     /// others have to wait: that shows that this can fail
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]

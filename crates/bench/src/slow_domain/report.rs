@@ -69,6 +69,7 @@ impl Report {
                 ("time of a round", json!(options.time.to_string())),
                 ("rounds of each kind", json!(options.rounds)),
                 ("both at the same time", json!(options.together)),
+                ("its emails are left out without", json!(options.leave_out)),
                 ("slow domains", json!(options.slow_domains)),
                 ("time of a slow message", json!(options.slow.to_string())),
                 ("slow emails in a round", json!(options.slow_emails)),
@@ -122,8 +123,12 @@ impl Report {
         failures
     }
 
+    pub(super) fn passed(&self) -> bool {
+        self.failures().is_empty()
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
-        match self.failures().is_empty() {
+        match self.passed() {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         }
@@ -218,7 +223,7 @@ impl Report {
             "slow_emails_seen": self.slow_arrived,
             "slow_emails_waiting": self.slow_waiting,
             "duplicates": self.duplicates,
-            "passed": self.failures().is_empty(),
+            "passed": self.passed(),
             "verdict": self.verdict(),
             "details": self.complaints,
         })

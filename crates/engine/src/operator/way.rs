@@ -72,7 +72,7 @@ impl Operator {
             .store
             .watch_ways(None, std::time::Duration::ZERO)
             .await?;
-        let parked = self.parked.get(&self.store).await?;
+        let parked = self.parked.get(&self.store, &report.waiting_for).await?;
         let names = ways
             .transports()
             .map(|transport| transport.name().to_owned());
@@ -217,15 +217,20 @@ impl Operator {
 const COUNTING: u32 = 50;
 
 /// How many emails are parked, as it was last counted. Counting takes longer the more there are, and
-/// is done the less often for it.
+/// is done the less often for it; but anew as soon as they wait for something else than before.
 #[derive(Default)]
 pub(super) struct ParkedCount(tokio::sync::Mutex<Option<(Instant, Vec<Parked>)>>);
 
 impl ParkedCount {
-    async fn get(&self, store: &SharedStore) -> StoreResult<Vec<Parked>> {
+    async fn get(&self, store: &SharedStore, waiting_for: &[String]) -> StoreResult<Vec<Parked>> {
         let mut counted = self.0.lock().await;
+        let is_of_these = |parked: &[Parked]| {
+            parked.len() == waiting_for.len()
+                && parked.iter().all(|p| waiting_for.contains(&p.waiting_for))
+        };
         if let Some((until, parked)) = &*counted
             && Instant::now() < *until
+            && is_of_these(parked)
         {
             return Ok(parked.clone());
         }
