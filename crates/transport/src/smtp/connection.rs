@@ -45,6 +45,11 @@ pub(super) struct Connection {
     pub(super) needs_reset: bool,
     /// Whether the server is receiving a message whose final dot is withheld.
     pub(super) in_message: bool,
+    /// Whether the server was told of a message that nobody has taken up yet: its replies are the
+    /// next to come.
+    pub(super) is_announced: bool,
+    /// Whether the last final dot was answered promptly.
+    pub(super) is_prompt: bool,
 }
 
 impl Connection {
@@ -58,6 +63,8 @@ impl Connection {
             messages: 0,
             needs_reset: false,
             in_message: false,
+            is_announced: false,
+            is_prompt: false,
         }
     }
 
@@ -179,16 +186,39 @@ impl Connection {
         .await
     }
 
-    /// Ends the message. From the first byte of this on it may have left, whatever is returned.
-    pub(super) async fn write_dot(&mut self, limit: Duration) -> Result<(), Failure> {
-        self.in_message = false;
+    /// Writes what was collected in `outgoing`, the end of a message: its final dot is at `dot`.
+    /// A failure is one of the body as long as nothing of the dot can have left. After that the
+    /// message may have left, whatever is returned.
+    pub(super) async fn write_ending(
+        &mut self,
+        dot: usize,
+        limit: Duration,
+    ) -> Result<(), Failure> {
         let stream = &mut self.stream;
-        within(limit, async {
-            stream.write_all(b".\r\n").await?;
+        let outgoing = &self.outgoing;
+        let in_message = &mut self.in_message;
+        if stream.is_buffered() {
+            *in_message = false;
+        }
+        let mut written = 0;
+        let result = within(limit, async {
+            while written < outgoing.len() {
+                match stream.write(&outgoing[written..]).await? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    count => written += count,
+                }
+                if written > dot {
+                    *in_message = false;
+                }
+            }
             stream.flush().await
-        })
-        .await
-        .map_err(|cause| Failure::new(Stage::FinalDot, cause))
+        });
+        let result = result.await;
+        self.outgoing.clear();
+        if self.in_message {
+            return self.explained(Stage::Body, result).await;
+        }
+        result.map_err(|cause| Failure::new(Stage::FinalDot, cause))
     }
 
     /// The next reply.
@@ -277,7 +307,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if self.in_message {
+        if self.in_message || self.is_announced {
             self.stream.abort_on_close();
         }
     }
@@ -306,5 +336,35 @@ fn cause_of(error: &io::Error) -> Cause {
         // What rustls says about broken records.
         io::ErrorKind::InvalidData => Cause::Tls(error.to_string()),
         _ => Cause::Io(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Writes far more than any buffer holds to a server that does not read; the stage of the
+    /// failure, and whether the connection would end in an error for the server.
+    async fn stuck(dot: impl FnOnce(usize) -> usize) -> (Stage, bool) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let mut connection = Connection::new(client.unwrap());
+        connection.in_message = true;
+        connection.outgoing = vec![b'x'; 64_000_000];
+        let dot = dot(connection.outgoing.len());
+        let limit = Duration::from_millis(200);
+        let failure = connection.write_ending(dot, limit).await.unwrap_err();
+        drop(server);
+        assert_eq!(failure.cause, Cause::Timeout);
+        (failure.stage, connection.in_message)
+    }
+
+    #[tokio::test]
+    async fn as_long_as_the_dot_was_not_taken_by_the_kernel_it_is_the_body_that_failed() {
+        assert_eq!(stuck(|length| length - 3).await, (Stage::Body, true));
+        assert_eq!(stuck(|_| 0).await, (Stage::FinalDot, false));
     }
 }

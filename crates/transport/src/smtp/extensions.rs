@@ -3,7 +3,7 @@
 use super::reply_reader::RawReply;
 
 /// What a server offers. After HELO, nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Extensions {
     /// RFC 2920: several commands at once.
     pub(super) pipelining: bool,

@@ -3,9 +3,11 @@
 //!
 //! The way of a message: the `pool` hands out a connection, or `opening` makes one (`dial`, `tls`,
 //! `authentication`); a `transaction` sends the message over it (`dot_stuffing`, `reply_reader`);
-//! the connection goes back into the pool. A pooled connection that died meanwhile is replaced
+//! the connection goes back into the pool, or straight to whoever waits for it: such a one has been
+//! announced together with the final dot of the message before (`announcement`, `slots`). A pooled connection that died meanwhile is replaced
 //! once, as long as the server cannot have heard anything of the message.
 
+mod announcement;
 mod authentication;
 mod check;
 mod config;
@@ -16,6 +18,7 @@ mod extensions;
 mod opening;
 mod pool;
 mod reply_reader;
+mod slots;
 mod stream;
 mod tls;
 mod transaction;
@@ -32,7 +35,8 @@ pub use config::{Credentials, InvalidSmtpConfig, SmtpConfig, Timeouts, TlsMode};
 
 use connection::Connection;
 use opening::Opener;
-use pool::{Pool, Slot};
+use pool::Pool;
+use slots::{Slot, Turn};
 use tls::TlsSetup;
 use transaction::{Ended, Fate};
 
@@ -59,15 +63,19 @@ impl SmtpTransport {
         })
     }
 
-    /// Sends over a pooled connection, or a fresh one.
+    /// Sends over the connection on which it was announced, a pooled or a fresh one.
     async fn deliver(
         &self,
-        slot: Slot,
+        turn: Turn,
         email: &Outgoing,
         gate: &dyn Gate,
     ) -> Result<Vec<RecipientResult>, Failure> {
-        if let Some(pooled) = self.pool.take_idle(&slot).await {
-            let (connection, ended) = self.transact(pooled, email, gate).await;
+        let (used, slot) = match turn {
+            Turn::Slot(slot) => (self.pool.take_idle(&slot).await, slot),
+            Turn::Announced(connection, slot) => (Some(*connection), slot),
+        };
+        if let Some(used) = used {
+            let (connection, ended) = self.transact(used, email, gate).await;
             if ended.fate != Fate::Stale {
                 return Ok(self.conclude(slot, connection, ended));
             }
@@ -85,14 +93,20 @@ impl SmtpTransport {
         gate: &dyn Gate,
     ) -> (Connection, Ended) {
         let timeouts = &self.opener.config.timeouts;
-        let ended = transaction::run(&mut connection, email, gate, timeouts).await;
+        let ended = transaction::run(&mut connection, email, gate, timeouts, &self.pool).await;
         (connection, ended)
     }
 
     fn conclude(&self, slot: Slot, connection: Connection, ended: Ended) -> Vec<RecipientResult> {
-        match ended.fate {
-            Fate::Usable => self.pool.put(slot, connection),
-            Fate::Broken | Fate::Stale => drop(connection),
+        match (ended.fate, ended.next) {
+            (Fate::Usable, Some(next)) => next.hand_over(connection, slot),
+            (Fate::Usable, None) => self.pool.put(slot, connection),
+            (Fate::Broken | Fate::Stale, next) => {
+                drop(connection);
+                // It stands first in line again, and gets the slot.
+                drop(next);
+                drop(slot);
+            }
         }
         ended.results
     }
@@ -108,8 +122,9 @@ impl Transport for SmtpTransport {
         if email.recipients.is_empty() {
             return Vec::new();
         }
-        let slot = self.pool.slot().await;
-        match self.deliver(slot, email, gate).await {
+        let announce = |offers: &_| announcement::in_one_go(email, offers);
+        let turn = self.pool.turn(announce).await;
+        match self.deliver(turn, email, gate).await {
             Ok(results) => results,
             Err(failure) => vec![RecipientResult::Failed(failure); email.recipients.len()],
         }

@@ -1,28 +1,25 @@
 //! Keeps connections open between messages.
 //!
 //! There are never more connections than allowed: whoever uses one, and whoever says goodbye on
-//! one, holds a slot; unused ones never outnumber the free slots. Slots are given out in the
-//! order in which they were asked for.
+//! one, holds a slot; unused ones never outnumber the free slots.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::connection::Connection;
+use super::extensions::Extensions;
+use super::slots::{Announcement, Next, Slot, Slots, Turn};
 
 /// No connection is kept unused for longer, whatever the configuration says.
 const LONGEST_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The right to have one connection open.
-pub(super) struct Slot(Option<OwnedSemaphorePermit>);
-
 /// The connections of one transport.
 pub(super) struct Pool {
-    slots: Arc<Semaphore>,
+    slots: Arc<Slots>,
     idle_limit: Duration,
     messages_per_connection: u32,
     state: Mutex<State>,
@@ -32,6 +29,8 @@ pub(super) struct Pool {
 struct State {
     /// Unused connections, the longest unused first.
     idle: VecDeque<Idle>,
+    /// What the server offered on the connection that came back last.
+    offers: Option<Extensions>,
     /// Whether someone watches over the idle limit.
     is_watched: bool,
     /// Connections that are being closed.
@@ -44,7 +43,7 @@ struct Idle {
 }
 
 impl State {
-    fn say_goodbye(&mut self, slot: Slot, connection: Connection) {
+    fn say_goodbye(&mut self, slot: Option<Slot>, connection: Connection) {
         while self.farewells.try_join_next().is_some() {}
         self.farewells.spawn(async move {
             connection.quit().await;
@@ -60,7 +59,7 @@ impl Pool {
         messages_per_connection: u32,
     ) -> Arc<Self> {
         Arc::new(Self {
-            slots: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))),
+            slots: Slots::new(connections),
             idle_limit: idle_limit.min(LONGEST_IDLE),
             messages_per_connection,
             state: Mutex::default(),
@@ -69,8 +68,36 @@ impl Pool {
 
     /// Waits for a slot. This ends, because every use of a connection has deadlines.
     pub(super) async fn slot(&self) -> Slot {
-        // The semaphore is never closed.
-        Slot(Arc::clone(&self.slots).acquire_owned().await.ok())
+        match self.slots.wait(None).await {
+            Turn::Slot(slot) | Turn::Announced(_, slot) => slot,
+        }
+    }
+
+    /// Waits for a slot, too. If that takes a while, `announce` says what comes first, for a server
+    /// that offers this, so that a connection can say it before it is handed over.
+    pub(super) async fn turn(&self, announce: impl FnOnce(&Extensions) -> Option<Vec<u8>>) -> Turn {
+        if let Some(slot) = self.slots.try_take() {
+            return Turn::Slot(slot);
+        }
+        let offers = self.state().offers;
+        let announcement = offers.and_then(|offers| {
+            let commands = announce(&offers)?;
+            Some(Announcement { commands, offers })
+        });
+        self.slots.wait(announcement).await
+    }
+
+    /// Whoever is to use this connection next, if that is known already.
+    pub(super) fn next_on(&self, connection: &Connection) -> Option<Next> {
+        if self.is_worn(connection) {
+            return None;
+        }
+        self.slots.take_next(&connection.extensions)
+    }
+
+    /// Whether this connection has carried all that it is to carry.
+    fn is_worn(&self, connection: &Connection) -> bool {
+        connection.messages >= self.messages_per_connection || self.idle_limit.is_zero()
     }
 
     /// An unused connection that seems to be alive: the last one used, so that the others reach
@@ -88,18 +115,19 @@ impl Pool {
     /// Makes room for one connection that does not come from the pool.
     pub(super) fn make_room(&self, _slot: &Slot) {
         let mut state = self.state();
-        if state.idle.len() > self.slots.available_permits() {
+        if state.idle.len() > self.slots.free() {
             state.idle.pop_front();
         }
     }
 
     /// Takes a connection back that can be used again.
     pub(super) fn put(self: &Arc<Self>, slot: Slot, connection: Connection) {
-        if connection.messages >= self.messages_per_connection || self.idle_limit.is_zero() {
+        if self.is_worn(&connection) {
             self.retire(slot, connection);
             return;
         }
         let mut state = self.state();
+        state.offers = Some(connection.extensions);
         state.idle.push_back(Idle {
             connection,
             since: Instant::now(),
@@ -118,7 +146,7 @@ impl Pool {
 
     /// Says goodbye in the background. The slot is free when that is over.
     pub(super) fn retire(&self, slot: Slot, connection: Connection) {
-        self.state().say_goodbye(slot, connection);
+        self.state().say_goodbye(Some(slot), connection);
     }
 
     /// Closes all unused connections, and waits for the goodbyes.
@@ -126,16 +154,12 @@ impl Pool {
         let mut farewells = {
             let mut state = self.state();
             while let Some(idle) = state.idle.pop_front() {
-                state.say_goodbye(self.free_slot(), idle.connection);
+                // Without one if they are all taken.
+                state.say_goodbye(self.slots.try_take(), idle.connection);
             }
             std::mem::take(&mut state.farewells)
         };
         while farewells.join_next().await.is_some() {}
-    }
-
-    /// A slot without waiting, or an empty one if they are all taken.
-    fn free_slot(&self) -> Slot {
-        Slot(Arc::clone(&self.slots).try_acquire_owned().ok())
     }
 
     /// Retires what was unused for too long; when to look again, if anything is left.
@@ -147,13 +171,12 @@ impl Pool {
             if due > now {
                 return Some(due);
             }
-            let slot = self.free_slot();
-            if slot.0.is_none() {
+            let Some(slot) = self.slots.try_take() else {
                 // Those who have them are about to come for these connections.
                 return Some(now + self.idle_limit);
-            }
+            };
             if let Some(oldest) = state.idle.pop_front() {
-                state.say_goodbye(slot, oldest.connection);
+                state.say_goodbye(Some(slot), oldest.connection);
             }
         }
         state.is_watched = false;

@@ -50,6 +50,11 @@ impl Stream {
         }
     }
 
+    /// Whether bytes can leave that a failed or unfinished write was given.
+    pub(super) fn is_buffered(&self) -> bool {
+        !matches!(self, Self::Plain(_))
+    }
+
     /// Makes closing the stream an error for the server instead of an end.
     pub(super) fn abort_on_close(&self) {
         if let Some(tcp) = self.tcp() {

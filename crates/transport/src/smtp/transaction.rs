@@ -7,23 +7,29 @@
 //! have taken it for decades, and re-encoding would break signatures and the promise that a
 //! message arrives byte for byte.
 
-use std::io::Write;
-
-use posthaste_core::address::Address;
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::decision::RecipientResult;
 use posthaste_core::failpoint;
 use posthaste_core::port::{Gate, Outgoing};
 use tokio::time::{Duration, Instant};
 
+use super::announcement::{self, Command, WINDOW};
 use super::config::Timeouts;
 use super::connection::Connection;
-use super::dot_stuffing::{size_of, stuffed};
+use super::dot_stuffing::stuffed;
+use super::pool::Pool;
 use super::reply_reader::RawReply;
+use super::slots::Next;
 
-/// Pipelined commands are sent in windows of about this size. It holds hundreds of recipients,
-/// and is small enough that neither side waits for the other to read.
-const WINDOW: usize = 32 * 1024;
+/// A message up to this size is written together with its final dot: one write, and the server
+/// wakes up once. A larger one is on its way before the gate is passed, so that little is left to
+/// do after it.
+const AT_ONCE: usize = 32 * 1024;
+/// A server that takes longer than this to answer is given no announcements.
+const PROMPT: Duration = Duration::from_millis(250);
+/// Who was announced on a connection does not wait longer than this for the answer to the message
+/// before.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a transaction ended.
 pub(super) struct Ended {
@@ -31,10 +37,12 @@ pub(super) struct Ended {
     pub(super) results: Vec<RecipientResult>,
     /// What the connection is good for now.
     pub(super) fate: Fate,
+    /// Whose message was announced on it already.
+    pub(super) next: Option<Next>,
 }
 
 /// What a connection is good for after a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
     /// The next transaction.
     Usable,
@@ -61,26 +69,22 @@ impl Halt {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Command {
-    Reset,
-    Mail,
-    Recipient(usize),
-    Data,
-}
-
 /// Sends the message.
 pub(super) async fn run(
     connection: &mut Connection,
     email: &Outgoing,
     gate: &dyn Gate,
     timeouts: &Timeouts,
+    pool: &Pool,
 ) -> Ended {
     let mut transaction = Transaction {
         connection,
         email,
         timeouts,
+        pool,
+        next: None,
         results: vec![None; email.recipients.len()],
+        lacks_reset: false,
         mail_was_answered: false,
         mail_refusal: None,
         accepted: 0,
@@ -92,14 +96,17 @@ pub(super) async fn run(
         ),
         Err(halt) => (halt.rest, halt.fate),
     };
+    let next = transaction.next;
     let results = transaction.results.into_iter();
     let results = results.map(|result| result.unwrap_or_else(|| rest.clone()));
-    if fate == Fate::Usable && connection.in_message {
-        fate = Fate::Broken;
+    if connection.in_message || (connection.is_announced && next.is_none()) {
+        // Someone's message can neither go on nor be taken back.
+        fate = fate.max(Fate::Broken);
     }
     Ended {
         results: results.collect(),
         fate,
+        next,
     }
 }
 
@@ -107,8 +114,13 @@ struct Transaction<'a> {
     connection: &'a mut Connection,
     email: &'a Outgoing,
     timeouts: &'a Timeouts,
+    pool: &'a Pool,
+    /// Whose message was announced behind this one.
+    next: Option<Next>,
     /// Results of single recipients; the others share one.
     results: Vec<Option<RecipientResult>>,
+    /// Whether the message before was refused when this one had been announced already.
+    lacks_reset: bool,
     mail_was_answered: bool,
     /// The reply to MAIL, if it was refused.
     mail_refusal: Option<RawReply>,
@@ -121,29 +133,23 @@ impl Transaction<'_> {
     async fn conduct(&mut self, gate: &dyn Gate) -> Result<RawReply, Halt> {
         self.refuse_unsupported()?;
         self.announce().await?;
-        self.write_message().await?;
+        let dot = self.write_message().await?;
         self.pass(gate).await?;
-        self.finish().await
+        self.finish(dot).await
     }
 
     /// Finds what this server cannot take, without asking it.
     fn refuse_unsupported(&mut self) -> Result<(), Halt> {
         let offers = &self.connection.extensions;
-        let size = size_of(&self.email.content);
-        if let Some(limit) = offers.size_limit
-            && size > limit
-        {
-            let cause = Cause::TooLarge { size, limit };
-            return Err(Halt::new(Stage::MailFrom, cause, Fate::Usable));
-        }
-        if let Some(cause) = unsupported(&self.email.from, offers.smtputf8) {
-            return Err(Halt::new(Stage::MailFrom, cause, Fate::Usable));
+        if let Some(failure) = announcement::refusal(self.email, offers) {
+            return Err(Halt {
+                rest: RecipientResult::Failed(failure),
+                fate: Fate::Usable,
+            });
         }
         for (recipient, result) in self.email.recipients.iter().zip(&mut self.results) {
-            if let Some(cause) = unsupported(recipient, offers.smtputf8) {
-                let failure = Failure::new(Stage::Recipient, cause);
-                *result = Some(RecipientResult::Failed(failure));
-            }
+            let failure = announcement::refusal_of(recipient, offers);
+            *result = failure.map(RecipientResult::Failed);
         }
         if self.results.iter().all(Option::is_some) {
             return Err(self.nobody_is_left());
@@ -151,10 +157,12 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// MAIL, every RCPT, and DATA: in one go if the server allows it. Afterwards the server waits
-    /// for the message.
+    /// MAIL, every RCPT, and DATA: in one go if the server allows it, and not at all if it was
+    /// done together with the message before. Afterwards the server waits for the message.
     async fn announce(&mut self) -> Result<(), Halt> {
-        let commands = self.commands();
+        let is_announced = std::mem::take(&mut self.connection.is_announced);
+        self.lacks_reset = is_announced && self.connection.needs_reset;
+        let commands = self.commands(is_announced);
         self.connection.messages += 1;
         self.connection.needs_reset = true;
         let mut rest = commands.as_slice();
@@ -162,11 +170,13 @@ impl Transaction<'_> {
             if self.mail_refusal.is_some() || (first == Command::Data && self.accepted == 0) {
                 break;
             }
-            let (window, later) = rest.split_at(self.fill_window(rest));
+            let count = if is_announced {
+                rest.len()
+            } else {
+                self.write_window(rest).await?
+            };
+            let (window, later) = rest.split_at(count);
             rest = later;
-            let (stage, limit) = self.stage_and_limit(first);
-            let written = self.connection.write_outgoing(stage, limit).await;
-            written.map_err(|failure| self.halt(failure))?;
             for &command in window {
                 let (stage, limit) = self.stage_and_limit(command);
                 let reply = self.connection.reply(stage, limit).await;
@@ -184,9 +194,9 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn commands(&self) -> Vec<Command> {
+    fn commands(&self, is_announced: bool) -> Vec<Command> {
         let mut commands = Vec::with_capacity(self.results.len() + 3);
-        if self.connection.needs_reset {
+        if self.connection.needs_reset && !is_announced {
             commands.push(Command::Reset);
         }
         commands.push(Command::Mail);
@@ -197,53 +207,21 @@ impl Transaction<'_> {
         commands
     }
 
-    /// Collects the commands that can be sent without waiting for a reply; how many they are.
-    fn fill_window(&mut self, commands: &[Command]) -> usize {
-        self.connection.outgoing.clear();
-        let most = if self.connection.extensions.pipelining {
-            commands.len()
-        } else {
-            1
-        };
-        for (index, &command) in commands[..most].iter().enumerate() {
-            if self.connection.outgoing.len() > WINDOW {
-                return index;
-            }
-            self.push(command);
-        }
-        most
-    }
-
-    fn push(&mut self, command: Command) {
+    /// Writes the commands that can be sent without waiting for a reply; how many they are.
+    async fn write_window(&mut self, commands: &[Command]) -> Result<usize, Halt> {
         let offers = &self.connection.extensions;
         let out = &mut self.connection.outgoing;
-        match command {
-            Command::Reset => out.extend_from_slice(b"RSET"),
-            Command::Mail => {
-                out.extend_from_slice(b"MAIL FROM:<");
-                out.extend_from_slice(self.email.from.as_str().as_bytes());
-                out.push(b'>');
-                if offers.size {
-                    // Writing to a vector cannot fail.
-                    let _ = write!(out, " SIZE={}", size_of(&self.email.content));
-                }
-                if offers.eight_bit_mime && !self.email.content.is_ascii() {
-                    out.extend_from_slice(b" BODY=8BITMIME");
-                }
-                let mut addresses = self.email.recipients.iter().chain([&self.email.from]);
-                // Those that need it and cannot have it were refused before.
-                if offers.smtputf8 && addresses.any(Address::needs_smtputf8) {
-                    out.extend_from_slice(b" SMTPUTF8");
-                }
-            }
-            Command::Recipient(index) => {
-                out.extend_from_slice(b"RCPT TO:<");
-                out.extend_from_slice(self.email.recipients[index].as_str().as_bytes());
-                out.push(b'>');
-            }
-            Command::Data => out.extend_from_slice(b"DATA"),
+        out.clear();
+        let most = if offers.pipelining { commands.len() } else { 1 };
+        let mut count = 0;
+        while count < most && out.len() <= WINDOW {
+            announcement::push(out, commands[count], self.email, offers);
+            count += 1;
         }
-        out.extend_from_slice(b"\r\n");
+        let (stage, limit) = self.stage_and_limit(commands[0]);
+        let written = self.connection.write_outgoing(stage, limit).await;
+        written.map_err(|failure| self.halt(failure))?;
+        Ok(count)
     }
 
     fn stage_and_limit(&self, command: Command) -> (Stage, Duration) {
@@ -269,6 +247,11 @@ impl Transaction<'_> {
                 fate: Fate::Stale,
             }),
             Command::Reset => Ok(()),
+            // Perhaps the server wanted RSET first.
+            Command::Mail if self.lacks_reset && reply.is_negative() => Err(Halt {
+                rest: RecipientResult::Failed(refusal()),
+                fate: Fate::Stale,
+            }),
             Command::Mail => {
                 self.mail_was_answered = true;
                 if reply.is_negative() {
@@ -311,11 +294,18 @@ impl Transaction<'_> {
         Err(self.halt(Failure::new(stage, Cause::Protocol(text))))
     }
 
-    /// Writes the message, all but the final dot.
-    async fn write_message(&mut self) -> Result<(), Halt> {
+    /// Writes the message, all but the final dot. A small one is only laid ready; how much that is.
+    async fn write_message(&mut self) -> Result<usize, Halt> {
         let pieces = stuffed(&self.email.content);
+        if self.email.content.len() <= AT_ONCE {
+            let out = &mut self.connection.outgoing;
+            out.clear();
+            pieces.for_each(|piece| out.extend_from_slice(piece));
+            return Ok(out.len());
+        }
         let written = self.connection.write_message(pieces, self.timeouts.body);
-        written.await.map_err(|failure| self.halt(failure))
+        written.await.map_err(|failure| self.halt(failure))?;
+        Ok(0)
     }
 
     /// Passes the gate. A server that has hung up or refused by then has not taken the message:
@@ -336,17 +326,21 @@ impl Transaction<'_> {
         }
     }
 
-    /// The final dot, and its reply.
-    async fn finish(&mut self) -> Result<RawReply, Halt> {
+    /// The final dot after what was laid ready, and its reply. Whoever waits for this connection
+    /// is announced in the same breath.
+    async fn finish(&mut self, dot: usize) -> Result<RawReply, Halt> {
         let stage = Stage::FinalDot;
         let limit = self.timeouts.dot;
         let started = Instant::now();
+        self.connection.outgoing.extend_from_slice(b".\r\n");
+        self.announce_next();
         failpoint::hit("smtp.before_dot");
-        let written = self.connection.write_dot(limit).await;
+        let written = self.connection.write_ending(dot, limit).await;
         written.map_err(|failure| self.halt(failure))?;
         failpoint::hit("smtp.after_dot");
-        let left = limit.saturating_sub(started.elapsed());
-        let reply = self.connection.reply(stage, left).await;
+        let reply = self.reply_to_dot(started, limit).await;
+        let took = started.elapsed();
+        self.connection.is_prompt = took < PROMPT;
         let reply = reply.map_err(|failure| self.halt(failure))?;
         if reply.is_positive() {
             self.connection.needs_reset = false;
@@ -361,6 +355,35 @@ impl Transaction<'_> {
             rest: RecipientResult::Failed(failure),
             fate: Fate::Usable,
         })
+    }
+
+    /// Announces whoever waits for this connection. Only where the server answers promptly: who is
+    /// announced here waits for the answer to this message, and cannot go elsewhere meanwhile.
+    fn announce_next(&mut self) {
+        if !self.connection.is_prompt {
+            return;
+        }
+        self.next = self.pool.next_on(self.connection);
+        if let Some(next) = &self.next {
+            self.connection.outgoing.extend_from_slice(next.commands());
+            self.connection.is_announced = true;
+        }
+    }
+
+    async fn reply_to_dot(
+        &mut self,
+        started: Instant,
+        limit: Duration,
+    ) -> Result<RawReply, Failure> {
+        let stage = Stage::FinalDot;
+        if self.next.is_some() && limit > PATIENCE {
+            match self.connection.reply(stage, PATIENCE).await {
+                Err(failure) if failure.cause == Cause::Timeout => self.next = None,
+                reply => return reply,
+            }
+        }
+        let left = limit.saturating_sub(started.elapsed());
+        self.connection.reply(stage, left).await
     }
 
     /// The end of a conversation that cannot go on.
@@ -394,52 +417,6 @@ impl Transaction<'_> {
                 RecipientResult::Failed(Failure::new(Stage::Recipient, nothing()))
             }),
             fate: Fate::Usable,
-        }
-    }
-}
-
-/// Why this address cannot be given to the server.
-fn unsupported(address: &Address, has_smtputf8: bool) -> Option<Cause> {
-    let text = if !is_one_path(address.as_str()) {
-        "an address that is not one word".to_owned()
-    } else if address.needs_smtputf8() && !has_smtputf8 {
-        format!("SMTPUTF8, which the address {address} needs")
-    } else {
-        return None;
-    };
-    Some(Cause::NotSupported(text))
-}
-
-/// Whether an address cannot break out of `<…>`. Addresses are checked when they come in; this
-/// is the last place to stop one that came in another way.
-fn is_one_path(address: &str) -> bool {
-    !address
-        .bytes()
-        .any(|byte| byte <= b' ' || matches!(byte, b'<' | b'>' | 0x7f))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_cannot_bring_a_command_of_its_own() {
-        for address in [
-            "a@b>\r\nRCPT TO:<c@d",
-            "a b@c",
-            "a@b\0",
-            "<a@b",
-            "a@b>",
-            "a@b\x7f",
-        ] {
-            assert!(!is_one_path(address), "{address:?}");
-        }
-        for address in [
-            "a@b",
-            "jörg+tag@example.org",
-            "o'neil@xn--bcher-kva.example",
-        ] {
-            assert!(is_one_path(address), "{address:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 #![cfg(feature = "smtp")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod announced;
 mod authentication;
 mod check;
 mod config;

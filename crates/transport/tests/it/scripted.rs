@@ -124,6 +124,16 @@ impl Peer {
         self.used += expected.len();
     }
 
+    /// Exactly these bytes come next, in one piece: the client wrote them at once.
+    pub(crate) async fn hear_at_once(&mut self, expected: &str) {
+        assert_eq!(self.unused(), "");
+        self.received.reserve(64 * 1024);
+        self.read().await.unwrap();
+        let heard = self.unused();
+        assert_eq!(heard, expected.as_bytes().escape_ascii().to_string());
+        self.used += expected.len();
+    }
+
     /// The next line, whatever it is.
     pub(crate) async fn hear_line(&mut self) -> String {
         loop {
