@@ -22,13 +22,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{Method, Uri};
+use axum::routing::Route;
 use tokio_util::sync::CancellationToken;
+use tower::Layer;
+use tower::layer::layer_fn;
 
 pub use self::app::{Limits, ServerParts, Setting};
 pub use self::body::{EmailDetail, MessageBody, MessageDetail, OperationBody};
 pub use self::openapi::openapi;
 pub use self::serve::serve;
 use crate::app::App;
+use crate::around::Around;
 use crate::problem::{Kind, Problem};
 
 /// Everything the server answers. The peer's address is taken from
@@ -51,10 +55,7 @@ fn router_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
     routes
         .fallback(no_such_route)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state(
-            Arc::clone(&app),
-            around::around,
-        ))
+        .layer(surround(Arc::clone(&app)))
         .with_state(app)
 }
 
@@ -85,12 +86,16 @@ pub fn desk_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
         ..parts
     };
     let app = Arc::new(App::new(parts, shutdown, None));
-    let surround = axum::middleware::from_fn_with_state(Arc::clone(&app), around::around);
     Router::from(route::outbox())
         .merge(desk::pages())
         .method_not_allowed_fallback(method_not_allowed)
-        .route_layer(surround)
+        .route_layer(surround(Arc::clone(&app)))
         .with_state(app)
+}
+
+/// Surrounds every request with what is the same for all.
+fn surround(app: Arc<App>) -> impl Layer<Route, Service = Around> + Clone {
+    layer_fn(move |route| Around::new(Arc::clone(&app), route))
 }
 
 /// The pages' routes that change something, all by POST, for a test that tries each.

@@ -9,11 +9,17 @@ use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::raw::Raw;
 use mail_builder::headers::text::Text;
 use mail_builder::mime::MimePart;
+use memchr::{memchr, memchr_iter, memchr2};
 use posthaste_core::Timestamp;
 use posthaste_core::address::Mailbox;
 use posthaste_core::email::EmailId;
 
 use super::calendar::Calendar;
+
+/// The longest line of a text that goes as it is, without its end (RFC 5322 §2.1.1).
+const LONGEST_LINE: usize = 78;
+/// The one character of ASCII above the printable ones.
+const DELETE: u8 = 0x7f;
 
 /// A file that goes along.
 pub(super) struct Attachment {
@@ -97,20 +103,57 @@ fn address(mailbox: &Mailbox) -> HeaderAddress<'_> {
 /// Every line ends in CR LF, whatever the caller's platform does: bare ones are not allowed in
 /// mail, and some servers take them for the end of the message.
 pub(super) fn lines(text: &str) -> Cow<'_, str> {
-    let bytes = text.as_bytes();
-    let clean = bytes.iter().enumerate().all(|(at, byte)| match byte {
-        b'\n' => at > 0 && bytes[at - 1] == b'\r',
-        b'\r' => bytes.get(at + 1) == Some(&b'\n'),
-        _ => true,
-    });
-    if clean {
-        Cow::Borrowed(text)
+    if has_clean_ends(text.as_bytes()) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len() + text.len() / 16);
+    let mut rest = text;
+    while let Some(at) = memchr2(b'\r', b'\n', rest.as_bytes()) {
+        let (line, end) = rest.split_at(at);
+        clean.push_str(line);
+        clean.push_str("\r\n");
+        rest = end.strip_prefix("\r\n").unwrap_or(&end[1..]);
+    }
+    clean.push_str(rest);
+    Cow::Owned(clean)
+}
+
+/// Whether CR and LF only come together: each LF follows a CR, and there are no more of these.
+fn has_clean_ends(text: &[u8]) -> bool {
+    let mut ends = 0;
+    let follows_cr = |at: usize| {
+        ends += 1;
+        at > 0 && text[at - 1] == b'\r'
+    };
+    memchr_iter(b'\n', text).all(follows_cr) && memchr_iter(b'\r', text).count() == ends
+}
+
+/// Whether a text with clean ends of lines may go as it is: in ASCII, no line too long, and no
+/// blanks at an end of a line, where relays drop them.
+fn is_plain(text: &[u8]) -> bool {
+    let fits =
+        |line: &[u8]| line.len() <= LONGEST_LINE && !matches!(line.last(), Some(b' ' | b'\t'));
+    let mut from = 0;
+    let line_fits = |at: usize| {
+        let line = &text[from..at];
+        from = at + 1;
+        fits(line.strip_suffix(b"\r").unwrap_or(line))
+    };
+    text.is_ascii()
+        && memchr(DELETE, text).is_none()
+        && memchr_iter(b'\n', text).all(line_fits)
+        && fits(&text[from..])
+}
+
+/// A text of this type. What is plain goes as it is; the rest is encoded as suits it.
+fn text_part<'a>(kind: &'static str, text: &'a str) -> MimePart<'a> {
+    let text = lines(text);
+    let is_plain = is_plain(text.as_bytes());
+    let part = MimePart::new(kind, text);
+    if is_plain {
+        part.header("Content-Transfer-Encoding", Raw::new("7bit"))
     } else {
-        Cow::Owned(
-            text.replace("\r\n", "\n")
-                .replace('\r', "\n")
-                .replace('\n', "\r\n"),
-        )
+        part
     }
 }
 
@@ -153,10 +196,10 @@ fn body<'a>(parts: &'a Parts<'_>) -> MimePart<'a> {
         .partition(|file| file.content_id.is_some() && parts.html.is_some());
     let mut alternatives = Vec::new();
     if let Some(text) = parts.text {
-        alternatives.push(MimePart::new("text/plain", lines(text)));
+        alternatives.push(text_part("text/plain", text));
     }
     if let Some(html) = parts.html {
-        let html = MimePart::new("text/html", lines(html));
+        let html = text_part("text/html", html);
         let files = inline.into_iter().map(|file| part_of(file).inline());
         alternatives.push(wrap(
             "multipart/related",
@@ -224,5 +267,35 @@ fn wrap<'a>(kind: &'static str, mut parts: Vec<MimePart<'a>>) -> MimePart<'a> {
             MimePart::new(kind, parts)
         }
         (_, None) => MimePart::new("text/plain", ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_what_every_relay_leaves_alone_goes_as_it_is() {
+        let longest = "x".repeat(LONGEST_LINE);
+        for text in ["", "a", "a\r\n\r\nb\r\n", &longest] {
+            assert!(is_plain(text.as_bytes()), "{text:?}");
+        }
+        let long = format!("a\r\n{longest}x\r\nb");
+        for text in ["ä", "a \r\nb", "a\t", "a\r\nb ", "\u{7f}", &long] {
+            assert!(!is_plain(text.as_bytes()), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_line_ends_in_cr_lf(text in "[ab\r\n]{0,40}") {
+            let one_by_one = text
+                .replace("\r\n", "\n")
+                .replace('\r', "\n")
+                .replace('\n', "\r\n");
+            prop_assert_eq!(lines(&text), one_by_one);
+        }
     }
 }

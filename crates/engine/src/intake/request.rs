@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
+use memchr::memchr;
 use posthaste_core::Timestamp;
 use posthaste_core::address::{Address, Mailbox};
 use posthaste_core::duration::HumanDuration;
@@ -12,10 +13,10 @@ use posthaste_core::email::{EmailId, Envelope, NewEmail, PolicyChoice, Summary};
 use posthaste_core::retry_policy::RetryPolicy;
 use posthaste_core::status::Priority;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::Submitter;
 use super::calendar::{self, Calendar};
+use super::digest;
 use super::field_check::Findings;
 use super::mime::{self, Attachment, Parts};
 use super::rejected::Rejected;
@@ -139,7 +140,7 @@ impl EmailRequest {
     ) -> Result<NewEmail, Rejected> {
         let mut findings = Findings::default();
         // Of the request as it was given, before a template fills it in.
-        let payload_hash = self.payload_hash();
+        let payload_hash = digest::of(&self);
         let defaults = template
             .map(|template| self.fill_in(template, &mut findings))
             .unwrap_or_default();
@@ -242,12 +243,6 @@ impl EmailRequest {
         })
     }
 
-    /// SHA-256 of the request as it was given, maps in the order of their keys.
-    fn payload_hash(&self) -> [u8; 32] {
-        let canonical = serde_json::to_vec(self).unwrap_or_default();
-        Sha256::digest(canonical).into()
-    }
-
     fn check_key(&self, findings: &mut Findings) -> Option<String> {
         let key = self.message_key.as_ref()?;
         if key.is_empty() {
@@ -296,7 +291,8 @@ impl EmailRequest {
             }
         }
         for (field, body) in [("text", &self.text), ("html", &self.html)] {
-            if body.as_ref().is_some_and(|body| body.contains('\0')) {
+            let nul = body.as_ref().and_then(|body| memchr(0, body.as_bytes()));
+            if nul.is_some() {
                 findings.note(field, "contains a NUL character; remove it");
             }
         }
@@ -465,17 +461,23 @@ fn mailboxes(field: &str, texts: &[String], findings: &mut Findings) -> Vec<Mail
     texts
         .iter()
         .enumerate()
-        .filter_map(|(index, text)| {
-            findings.check(format!("{field}[{index}]"), Mailbox::parse(text))
+        .filter_map(|(index, text)| match Mailbox::parse(text) {
+            Ok(mailbox) => Some(mailbox),
+            Err(error) => {
+                findings.note(format!("{field}[{index}]"), error.to_string());
+                None
+            }
         })
         .collect()
 }
 
 /// Everyone, each once.
 fn recipients(lists: [&Vec<Mailbox>; 3]) -> Vec<Address> {
-    let mut seen = std::collections::HashSet::new();
     let all = lists.into_iter().flatten().map(|mailbox| &mailbox.address);
-    all.filter(|address| seen.insert(address.folded()))
-        .cloned()
-        .collect()
+    let mut all: Vec<Address> = all.cloned().collect();
+    if all.len() > 1 {
+        let mut seen = std::collections::HashSet::with_capacity(all.len());
+        all.retain(|address| seen.insert(address.folded()));
+    }
+    all
 }

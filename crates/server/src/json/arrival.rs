@@ -37,15 +37,17 @@ pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
         .split(';')
         .next()
         .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
-    let is_json = media_type == "application/json"
-        || (media_type.starts_with("application/") && media_type.ends_with("+json"));
-    if is_json {
+        .trim();
+    if media_type.eq_ignore_ascii_case("application/json") || is_kind_of_json(media_type) {
         Ok(())
     } else {
         unsupported("The body must be JSON: send the header `Content-Type: application/json`.")
     }
+}
+
+fn is_kind_of_json(media_type: &str) -> bool {
+    let media_type = media_type.to_ascii_lowercase();
+    media_type.starts_with("application/") && media_type.ends_with("+json")
 }
 
 /// Reads the whole body within the limits, and of at most so many octets. The permit stands for the room that it takes.

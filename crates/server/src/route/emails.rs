@@ -63,7 +63,11 @@ pub(crate) async fn create(
             let taken = app.intake.take(&submitter, vec![request]).await.pop();
             AcceptedBody::of(taken.ok_or_else(Problem::internal)??)
         }
-        Delivery::Inline => AcceptedBody::delivered(app.intake.deliver(&submitter, request).await?),
+        Delivery::Inline => {
+            // Apart, so that the many that are queued need no room for it.
+            let delivering = Box::pin(app.intake.deliver(&submitter, request));
+            AcceptedBody::delivered(delivering.await?)
+        }
     };
     // Who looks only at the code must not take for sent what is not.
     let code = if replayed || accepted.is_sent() {
