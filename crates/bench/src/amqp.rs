@@ -6,7 +6,10 @@ use lapin::options::{
     ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions, QueuePurgeOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
+use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// Which kind of queue is declared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -98,6 +101,28 @@ impl Rabbit {
                 .await?;
         }
         Ok(())
+    }
+}
+
+/// The server's version, as its greeting tells; the client keeps that to itself.
+pub(crate) async fn version(url: &str) -> anyhow::Result<String> {
+    const NAME: &[u8] = b"\x07versionS";
+    let uri: AMQPUri = url.parse().map_err(anyhow::Error::msg)?;
+    let address = (uri.authority.host.as_str(), uri.authority.port);
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(b"AMQP\x00\x00\x09\x01").await?;
+    let mut greeting = Vec::new();
+    loop {
+        if let Some(at) = greeting.windows(NAME.len()).position(|part| part == NAME) {
+            let text: &[u8] = &greeting[at + NAME.len()..];
+            if let Some((length, text)) = text.split_first_chunk::<4>()
+                && let Some(text) = text.get(..u32::from_be_bytes(*length) as usize)
+            {
+                return Ok(String::from_utf8_lossy(text).into_owned());
+            }
+        }
+        let read = stream.read_buf(&mut greeting).await?;
+        anyhow::ensure!(read > 0, "RabbitMQ does not say its version");
     }
 }
 

@@ -103,6 +103,19 @@ impl Usage {
         parts.join(", ")
     }
 
+    /// In percent of one core, by name; the processes of others and the time that other machines
+    /// took as well.
+    pub(crate) fn percentages(&self) -> Vec<(String, f64)> {
+        let percent = |seconds: f64| (seconds / self.wall.max(0.001) * 1000.0).round() / 10.0;
+        let groups = self.by_group.iter();
+        let mut all: Vec<(String, f64)> = groups
+            .map(|(name, seconds)| ((*name).to_owned(), percent(*seconds)))
+            .collect();
+        all.push(("others".to_owned(), percent(self.others)));
+        all.push(("stolen".to_owned(), percent(self.stolen)));
+        all
+    }
+
     /// In microseconds for each of so many messages, for people.
     pub(crate) fn per_message(&self, messages: f64) -> String {
         let each = |seconds: f64| (seconds * 1e6 / messages.max(1.0)).round();

@@ -8,6 +8,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::rig::member::send;
+
 /// A running server; it is killed when this is dropped.
 pub(crate) struct Server {
     child: Child,
@@ -35,7 +37,15 @@ impl Server {
         environment: &[(&str, String)],
     ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let mut child = Command::new(binary)
+        let mut command = Command::new(binary);
+        // Nothing of the developer's own configuration.
+        command.env_clear();
+        for name in ["PATH", "HOME", "TMPDIR"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder.path())
             .args(arguments)
@@ -79,27 +89,12 @@ impl Server {
         Ok(self.child.kill().await?)
     }
 
-    /// The processor time it has used so far, in seconds. Less noisy than rates are.
-    pub(crate) fn processor_seconds(&self) -> anyhow::Result<f64> {
-        const TICKS_PER_SECOND: f64 = 100.0;
+    /// Asks it to end, and waits until it has.
+    pub(crate) async fn shut_down(mut self) -> anyhow::Result<()> {
         let id = self.id()?;
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
-        // The name in parentheses may hold blanks; user and system time are the 12th and 13th
-        // field after it.
-        let fields = stat.rsplit_once(')').context("not a stat line")?.1;
-        let ticks = |at: usize| -> anyhow::Result<f64> {
-            Ok(fields
-                .split_whitespace()
-                .nth(at)
-                .context("too short")?
-                .parse()?)
-        };
-        Ok((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
-    }
-
-    /// The most memory it ever had resident, in MiB.
-    pub(crate) fn peak_memory_mib(&self) -> anyhow::Result<f64> {
-        memory_mib(self.id()?, "VmHWM:")
+        anyhow::ensure!(send("TERM", id), "process {id} cannot be asked to end");
+        self.child.wait().await?;
+        Ok(())
     }
 }
 

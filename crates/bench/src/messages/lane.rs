@@ -11,19 +11,8 @@ use tokio_postgres::Client;
 use super::options::Options;
 use crate::amqp::Rabbit;
 use crate::processor::Group;
-use crate::rig::services::Services;
+use crate::rig::services::{AS_ANCHORS, Services};
 use crate::server::Server;
-
-/// As the anchor figures were taken: everything on disk before it counts, and no checkpoint in
-/// the middle of a measurement.
-const SETTINGS: [(&str, &str); 6] = [
-    ("fsync", "on"),
-    ("full_page_writes", "on"),
-    ("shared_buffers", "2GB"),
-    ("max_wal_size", "8GB"),
-    ("checkpoint_timeout", "15min"),
-    ("shared_preload_libraries", "pg_stat_statements"),
-];
 
 /// What the process works with.
 pub(super) struct Lane<'a> {
@@ -45,7 +34,7 @@ impl<'a> Lane<'a> {
         options: &'a Options,
         run: &str,
     ) -> anyhow::Result<Self> {
-        services.configure_postgres(&SETTINGS).await?;
+        services.configure_postgres(AS_ANCHORS).await?;
         let rabbitmq_url = services.rabbitmq_url.as_deref().context("no RabbitMQ")?;
         let lane = Self {
             binary,

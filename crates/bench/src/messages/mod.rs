@@ -9,7 +9,6 @@ mod lane;
 mod live;
 mod memory;
 mod options;
-mod reference;
 mod report;
 mod search;
 mod statements;
@@ -26,14 +25,17 @@ use self::lane::Lane;
 use self::live::Load;
 use self::memory::Memory;
 use self::options::Part;
-use self::reference::Reference;
 use self::report::{drain_line, load_average};
 use self::statements::Statements;
 use crate::amqp::QueueType;
 use crate::processor::wait_for_calm;
+use crate::reference::Reference;
 use crate::rig;
 use crate::rig::journal::Journal;
 use crate::rig::services::{Given, Services};
+
+/// How many rows the reference claims from.
+const ROWS: u64 = 1_000_000;
 
 /// Runs everything. Whatever was started is stopped in the end, also at Ctrl-C.
 pub(crate) async fn run(binary: &Path, options: Options) -> anyhow::Result<Report> {
@@ -69,7 +71,8 @@ async fn run_to_the_end(binary: &Path, options: &Options) -> anyhow::Result<Repo
     if options.needs_reference() {
         journal.line("filling the table of the reference");
         let beside = options.beside.as_deref();
-        let reference = Reference::set_up(&services, &lane, &run, beside);
+        let rows = if options.quick { ROWS / 10 } else { ROWS };
+        let reference = Reference::set_up(&services, &lane.servers, &run, beside, rows);
         bench.reference = Some(reference.await?);
     }
     if bench.reference.is_some() {

@@ -10,6 +10,7 @@ use super::drain::Drained;
 use super::live::Lived;
 use super::memory::Memory;
 use crate::amqp::QueueType;
+use crate::figures::{Claim, Figure, Kind, Limit, Section, Who};
 
 /// The whole loop must keep up with this share of the reference.
 const SHARE: f64 = 0.5;
@@ -111,6 +112,46 @@ impl Report {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         }
+    }
+
+    /// For a report of several subcommands.
+    pub(crate) fn section(&self) -> Section {
+        let mut section = Section::titled("Messages of other services");
+        let (kind, unit) = (Kind::Messages, "message/s");
+        let queues = self.queue_type.name();
+        for ((queue_type, workers), rates) in &self.reference {
+            let name = format!("claimed and published, {queue_type} queues, {workers} workers");
+            let figure = Figure::rate(kind, Who::Probe, &name, unit, rates.clone());
+            section.figures.push(figure);
+        }
+        if let Some(last) = self.drains.last() {
+            let rates = self.drains.iter().map(|drained| drained.rate).collect();
+            let name = format!("a backlog put back, {queues} queues");
+            let figure = Figure::rate(kind, Who::Posthaste, &name, unit, rates);
+            section.figures.push(figure.with_usage(&last.usage));
+        }
+        if let Some(lived) = self.sustained() {
+            let name = format!("handed in, kept and put back at the same time, {queues} queues");
+            let rate = vec![lived.put_back];
+            let figure = Figure::rate(kind, Who::Posthaste, &name, unit, rate);
+            section.figures.push(figure.with_usage(&lived.usage));
+        }
+        if let (Some(reference), false) = (self.reference_rate(), self.tries.is_empty()) {
+            let share = self.sustained().map_or(0.0, |lived| lived.put_back) / reference;
+            let what = "messages through the whole loop, of the reference";
+            let limit = Limit::AtLeast(SHARE);
+            section
+                .claims
+                .push(Claim::of_value(what, share, "×", limit));
+        }
+        if let Some(lived) = &self.lateness {
+            let what = format!("lateness p99 of messages at {:.0}/s", lived.load.rate);
+            let (late, limit) = (lived.late_ms(0.99), Limit::AtMost(LATE_MS));
+            section
+                .claims
+                .push(Claim::of_value(&what, late, "ms", limit));
+        }
+        section
     }
 
     /// Every number with its name.

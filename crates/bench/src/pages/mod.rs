@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::history::past::Past;
 use crate::rig;
 use crate::rig::journal::Journal;
 use crate::rig::services::{Given, Services};
@@ -27,7 +28,7 @@ pub(crate) struct Options {
     /// How many of them are dead letters
     #[arg(long, default_value_t = 10_000)]
     dead: u32,
-    /// All others were sent, and nothing waits
+    /// Nothing waits: all others are over, nearly all of them sent
     #[arg(long)]
     healthy: bool,
     /// How often each page is asked for
@@ -75,14 +76,12 @@ async fn ask_for_all(
         .stop()
         .await?;
     let database = services.database().await?;
-    fill::fill(
-        &database,
-        options.emails,
-        options.dead,
-        !options.healthy,
-        journal,
-    )
-    .await?;
+    let past = Past {
+        emails: u64::from(options.emails),
+        dead: u64::from(options.dead),
+        some_wait: !options.healthy,
+    };
+    fill::fill(&database, &services.database_url, past, journal).await?;
     let server = Server::start(binary, &["--role", "api"], &environment).await?;
     let mut client = Client::connect(&server.address).await?;
     let known = Known::of(&mut client).await?;

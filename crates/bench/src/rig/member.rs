@@ -242,7 +242,7 @@ impl Member {
 }
 
 /// Sends a signal. The shell has `kill` built in; a program of that name may be missing.
-fn send(signal: &str, pid: u32) -> bool {
+pub(crate) fn send(signal: &str, pid: u32) -> bool {
     let status = std::process::Command::new("sh")
         .args(["-c", &format!("kill -{signal} {pid}")])
         .status();

@@ -8,6 +8,17 @@ use anyhow::{Context as _, bail, ensure};
 use tokio::process::Command;
 use tokio_postgres::{Client, NoTls};
 
+/// PostgreSQL as the figures of others were taken: everything on disk before it counts, and no
+/// checkpoint in the middle of a measurement.
+pub(crate) const AS_ANCHORS: &[(&str, &str)] = &[
+    ("fsync", "on"),
+    ("full_page_writes", "on"),
+    ("shared_buffers", "2GB"),
+    ("max_wal_size", "8GB"),
+    ("checkpoint_timeout", "15min"),
+    ("shared_preload_libraries", "pg_stat_statements"),
+];
+
 /// Which servers are given. The others are started, unless they are not wanted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Given {
@@ -64,10 +75,8 @@ impl Services {
             Some(server) => {
                 let name = run.replace('-', "_");
                 execute(server, &format!("CREATE SCHEMA {name}")).await?;
-                let separator = if server.contains('?') { '&' } else { '?' };
-                let url = format!("{server}{separator}options=-csearch_path%3D{name}");
                 let server = server.clone();
-                (url, Some(Schema { server, name }))
+                (within(&server, &name), Some(Schema { server, name }))
             }
         };
         Ok(Self {
@@ -81,6 +90,19 @@ impl Services {
     /// A connection of our own.
     pub(crate) async fn database(&self) -> anyhow::Result<Client> {
         connect(&self.database_url).await
+    }
+
+    /// The server itself, without a schema of ours.
+    pub(crate) fn server_url(&self) -> &str {
+        let given = self.schema.as_ref().map(|schema| &schema.server);
+        given.unwrap_or(&self.database_url)
+    }
+
+    /// Makes one more schema; the answer is how its tables are reached.
+    pub(crate) async fn make_schema(&self, name: &str) -> anyhow::Result<String> {
+        let server = self.server_url();
+        execute(server, &format!("CREATE SCHEMA {name}")).await?;
+        Ok(within(server, name))
     }
 
     /// Has a PostgreSQL of our own work with other settings from now on. The answer is whether it
@@ -126,7 +148,14 @@ impl Services {
     }
 }
 
-async fn connect(url: &str) -> anyhow::Result<Client> {
+/// The tables of a schema on a server.
+fn within(server: &str, schema: &str) -> String {
+    let separator = if server.contains('?') { '&' } else { '?' };
+    format!("{server}{separator}options=-csearch_path%3D{schema}")
+}
+
+/// A connection to PostgreSQL.
+pub(crate) async fn connect(url: &str) -> anyhow::Result<Client> {
     let (client, connection) = tokio_postgres::connect(url, NoTls)
         .await
         .context("cannot connect to PostgreSQL")?;

@@ -21,6 +21,22 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// The queues of a run.
 const QUEUES: [&str; 6] = ["send", "send.high", "send.low", "retry", "dead", "review"];
 
+/// What a process is told so that its queues begin with the name of the run.
+pub(crate) fn queue_variables(run: &str) -> Vec<(String, String)> {
+    let names = ["SEND", "RETRY", "DEAD", "REVIEW"].into_iter();
+    names
+        .map(|what| {
+            let queue = format!("{run}.{}", what.to_lowercase());
+            (format!("POSTHASTE_BROKER__{what}_QUEUE"), queue)
+        })
+        .collect()
+}
+
+/// The queues of such a process.
+pub(crate) fn queues(run: &str) -> [String; 6] {
+    QUEUES.map(|what| format!("{run}.{what}"))
+}
+
 /// Where emails and tickets are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Store {
@@ -30,6 +46,17 @@ pub(crate) enum Store {
     Postgres,
     /// PostgreSQL, and tickets in RabbitMQ
     Rabbitmq,
+}
+
+impl Store {
+    /// Its name in figures.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Sqlite => "SQLite, in-process queue",
+            Self::Postgres => "PostgreSQL",
+            Self::Rabbitmq => "PostgreSQL + RabbitMQ",
+        }
+    }
 }
 
 /// What the binary works with.
@@ -121,10 +148,7 @@ impl Stand {
         ];
         if let Some(url) = services.as_ref().and_then(|s| s.rabbitmq_url.clone()) {
             all.push(("RABBITMQ_URL".to_owned(), url));
-            for what in ["SEND", "RETRY", "DEAD", "REVIEW"] {
-                let queue = format!("{run}.{}", what.to_lowercase());
-                all.push((format!("POSTHASTE_BROKER__{what}_QUEUE"), queue));
-            }
+            all.extend(queue_variables(&run));
         }
         let own = variables.iter();
         all.extend(own.map(|(name, value)| ((*name).to_owned(), value.clone())));
@@ -187,8 +211,8 @@ impl Stand {
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.fleet.stop().await;
         if let Some(url) = &self.given_rabbitmq {
-            let queues = QUEUES.map(|what| format!("{}.{what}", self.run));
-            Rabbit::connect(url).await?.delete(&queues).await?;
+            let rabbit = Rabbit::connect(url).await?;
+            rabbit.delete(&queues(&self.run)).await?;
         }
         match &self.services {
             Some(services) => services.clean().await,

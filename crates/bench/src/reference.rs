@@ -14,13 +14,10 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
-use super::lane::Lane;
 use crate::amqp::{QueueType, Rabbit, persistent};
 use crate::processor::{Group, Reading, Usage};
 use crate::rig::services::Services;
 
-/// How many rows are due.
-const ROWS: u64 = 1_000_000;
 /// How many are claimed at a time.
 const LIMIT: i64 = 500;
 
@@ -31,7 +28,7 @@ const CLAIM: &str = "UPDATE due SET status = 3, attempts = attempts + 1,
      RETURNING id, attempts";
 
 /// The narrow table, and who claims from it.
-pub(super) struct Reference<'a> {
+pub(crate) struct Reference<'a> {
     services: &'a Services,
     rabbitmq_url: &'a str,
     /// The program that the yardstick is taken from, if it is to be run itself.
@@ -43,20 +40,23 @@ pub(super) struct Reference<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// Fills the table.
-    pub(super) async fn set_up(
+    /// Fills the table with so many rows that are due.
+    pub(crate) async fn set_up(
         services: &'a Services,
-        lane: &'a Lane<'_>,
+        servers: &'a [Group],
         run: &str,
         beside: Option<&Path>,
+        rows: u64,
     ) -> anyhow::Result<Self> {
+        let rabbitmq_url = services.rabbitmq_url.as_deref().context("no RabbitMQ")?;
         let database = services.database().await?;
         let sql = format!(
-            "CREATE TABLE due (id bigint PRIMARY KEY, rcpt text NOT NULL, status smallint NOT NULL,
+            "DROP TABLE IF EXISTS due;
+             CREATE TABLE due (id bigint PRIMARY KEY, rcpt text NOT NULL, status smallint NOT NULL,
                  attempts int NOT NULL, next_attempt_at timestamptz NOT NULL,
                  lease_until timestamptz);
              INSERT INTO due SELECT i, 'user' || i || '@test.invalid', 2, 1,
-                 now() - (random() * interval '1 hour'), NULL FROM generate_series(1, {ROWS}) i;
+                 now() - (random() * interval '1 hour'), NULL FROM generate_series(1, {rows}) i;
              CREATE INDEX due_idx ON due (next_attempt_at) WHERE status = 2"
         );
         database.batch_execute(&sql).await?;
@@ -64,17 +64,17 @@ impl<'a> Reference<'a> {
         database.batch_execute("CHECKPOINT").await?;
         Ok(Self {
             services,
-            rabbitmq_url: lane.rabbitmq_url,
+            rabbitmq_url,
             program: beside.map(program_in).transpose()?,
             queue: format!("{run}.reference"),
-            servers: &lane.servers,
+            servers,
             database,
-            rabbit: Rabbit::connect(lane.rabbitmq_url).await?,
+            rabbit: Rabbit::connect(rabbitmq_url).await?,
         })
     }
 
     /// How many rows are claimed and published in a second, and what that costs.
-    pub(super) async fn measure(
+    pub(crate) async fn measure(
         &self,
         queue_type: QueueType,
         workers: usize,
@@ -95,6 +95,11 @@ impl<'a> Reference<'a> {
             database.batch_execute(sql).await?;
         }
         Ok((rate, usage))
+    }
+
+    /// Drops the table.
+    pub(crate) async fn clean(self) -> anyhow::Result<()> {
+        Ok(self.database.batch_execute("DROP TABLE due").await?)
     }
 
     /// Runs the original program.
