@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
-use posthaste_core::address::Address;
 use posthaste_core::decision::Parking;
 use posthaste_core::email::{EmailId, NewEmail, PolicyChoice, Recipient};
 use posthaste_core::lifecycle::{Event, Refusal, State, Transition, transition};
-use posthaste_core::port::{Finish, Lease, Rescued, Started};
+use posthaste_core::port::{Finish, Lease, Opener, Rescued, Started};
 use posthaste_core::status::{DeadReason, Phase, Priority, Status};
 
 pub(crate) use self::act::{act, act_unrecorded};
@@ -57,13 +56,6 @@ pub(crate) trait Ledger {
 
     /// The rest that matters of it.
     fn facts(&mut self, id: EmailId) -> Result<Option<Facts>, Self::Error>;
-
-    /// Which of these recipients get nothing any more from this owner.
-    fn suppressed(
-        &mut self,
-        owner: &str,
-        recipients: &[Address],
-    ) -> Result<Suppressed, Self::Error>;
 
     /// Whether the attempt of this number is on record as one that spent the budget.
     fn has_spent(&mut self, id: EmailId, number: u32) -> Result<bool, Self::Error>;
@@ -120,6 +112,17 @@ pub(crate) enum First {
     Finder,
     /// Its caller, who waits for it. That one is not counted.
     Caller,
+    /// A sender that has room for it.
+    Sender,
+}
+
+impl From<Opener> for First {
+    fn from(opener: Opener) -> Self {
+        match opener {
+            Opener::Caller => Self::Caller,
+            Opener::Sender => Self::Sender,
+        }
+    }
 }
 
 impl First {
@@ -128,7 +131,7 @@ impl First {
         let due = email.send_at.map_or(now, rounded_up);
         let mut state = match self {
             Self::Caller => State::accepted_inline(due, email.max_attempts),
-            Self::Ticket | Self::Finder => State::accepted(due, email.max_attempts),
+            _ => State::accepted(due, email.max_attempts),
         };
         // If the ticket cannot be published, its publisher says so; if that one dies before it
         // can, the sender finds the email by this time being long ago.
@@ -141,30 +144,17 @@ impl First {
 /// its sender needs.
 pub(crate) fn begun(
     email: &NewEmail,
+    first: First,
     suppressed: Suppressed,
     worker: &str,
     lease: Duration,
     now: Timestamp,
 ) -> Option<Started> {
-    let accepted = First::Caller.state(email, now);
+    let accepted = first.state(email, now);
     let begun = transition(&accepted, &Event::Begin { worker, lease }, now);
     begun
         .ok()
         .map(|begun| started(email, begun.next, suppressed, now))
-}
-
-/// Begins the first attempt of an email that was accepted in this transaction.
-pub(crate) fn begin_accepted<L: Ledger>(
-    ledger: &mut L,
-    email: &NewEmail,
-    worker: &str,
-    lease: Duration,
-) -> Result<Option<Started>, L::Error> {
-    let now = ledger.now();
-    let begun = apply(ledger, email.id, &Event::Begin { worker, lease })?;
-    let suppressed = ledger.suppressed(&email.owner, &email.envelope.recipients)?;
-    let begun = begun.and_then(Result::ok);
-    Ok(begun.map(|applied| started(email, applied.next, suppressed, now)))
 }
 
 /// What a sender needs of an email whose first attempt began with this state.

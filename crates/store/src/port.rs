@@ -39,10 +39,11 @@ macro_rules! implement_ports {
             async fn accept_begun(
                 &self,
                 emails: Vec<NewEmail>,
+                opener: Opener,
                 worker: &str,
                 lease: Duration,
             ) -> StoreResult<Vec<StoreResult<Opened>>> {
-                self.accept_and_begin(emails, worker, lease).await
+                self.accept_and_begin(emails, opener, worker, lease).await
             }
 
             async fn accepted_before(

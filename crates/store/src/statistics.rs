@@ -9,10 +9,14 @@ use posthaste_core::lifecycle::Event;
 use posthaste_core::port::{Statistics, Violation};
 use posthaste_core::status::{Status, UnknownName};
 
-/// Minutes are kept for this long, then they are added up by hour.
-pub(crate) const MINUTES_KEPT: i64 = 48 * 60;
-/// Hours are kept for this long (in minutes), then they are added up into one number.
-pub(crate) const HOURS_KEPT: i64 = 31 * 24 * 60;
+/// Minutes are kept for this long, then they are added up by the quarter of an hour. All rows are
+/// added up at every look, so that there must never be many.
+pub(crate) const MINUTES_KEPT: i64 = 2 * 60;
+/// How many minutes a quarter of an hour has.
+pub(crate) const QUARTER: i64 = 15;
+/// Quarters are kept for this long (in minutes), which is as far back as anyone looks; then they are
+/// added up into one number.
+pub(crate) const QUARTERS_KEPT: i64 = 26 * 60;
 
 /// The sum of all counters with the same two ends.
 #[derive(Debug, Clone, Copy)]

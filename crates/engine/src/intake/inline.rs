@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::lifecycle::State;
-use posthaste_core::port::{Opened, Started, StoreError};
+use posthaste_core::port::{Opened, Opener, Started, StoreError};
 use posthaste_core::status::{DeadReason, Status};
 
 use super::{EmailRequest, FieldError, Intake, Refused, Submitter, Taken};
 use crate::sender::Sender;
-use crate::sender::inline::{InlineAttempt, InlinePermit, Waited};
+use crate::sender::inline::{InlineAttempt, Room, Waited};
 
 /// How often a caller who comes second looks for what became of the first one's attempt.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -82,7 +82,7 @@ pub struct FirstAttempt {
 /// Room for the first attempt of an email that its caller keeps.
 pub struct Reserved {
     sender: Arc<Sender>,
-    permit: InlinePermit,
+    room: Room,
     asked: Instant,
 }
 
@@ -104,7 +104,7 @@ impl Reserved {
     #[must_use]
     pub fn send(self, started: Started, message_key: String) -> FirstAttempt {
         let id = started.lease.id;
-        let attempt = self.sender.send_inline(started, self.asked, self.permit);
+        let attempt = self.sender.send_inline(started, self.asked, self.room);
         FirstAttempt {
             id,
             message_key,
@@ -170,10 +170,10 @@ impl Intake {
     #[must_use]
     pub fn reserve(&self) -> Option<Reserved> {
         let sender = Arc::clone(self.sender.as_ref()?);
-        let permit = sender.room_for_inline()?;
+        let room = sender.room_for_inline()?;
         Some(Reserved {
             sender,
-            permit,
+            room,
             asked: Instant::now(),
         })
     }
@@ -223,7 +223,7 @@ impl Intake {
         let opening = tokio::spawn(async move {
             let sender = intake.sender.as_ref();
             match sender.and_then(|sender| Some((sender, sender.room_for_inline()?))) {
-                Some((sender, permit)) => intake.begin(sender, permit, email).await,
+                Some((sender, room)) => intake.begin(sender, room, email).await,
                 None => intake.queue(email, now).await,
             }
         });
@@ -233,34 +233,20 @@ impl Intake {
     async fn begin(
         &self,
         sender: &Arc<Sender>,
-        permit: InlinePermit,
-        mut email: NewEmail,
+        room: Room,
+        email: NewEmail,
     ) -> Result<Opening, Refused> {
-        let mut span = self.trace(&mut email);
         let (id, message_key) = (email.id, email.message_key.clone());
         let asked = Instant::now();
-        let opened = self
-            .store
-            .accept_begun(vec![email], sender.worker(), sender.lease())
-            .await
-            .and_then(|mut opened| opened.pop().unwrap_or_else(|| Err(closed())));
-        let started = match opened {
-            Ok(Opened::Started(started)) => *started,
-            Ok(Opened::Replayed(id, _)) => return Ok(Opening::Replayed { id, message_key }),
-            Ok(Opened::KeyConflict(id)) => return Err(Refused::KeyConflict(id)),
-            Err(error) => {
-                span.fail(&error.to_string());
-                return Err(error.into());
-            }
+        let started = match self.open_by(sender, Opener::Caller, email).await? {
+            Opened::Started(started) => *started,
+            Opened::Replayed(id, _) => return Ok(Opening::Replayed { id, message_key }),
+            Opened::KeyConflict(id) => return Err(Refused::KeyConflict(id)),
         };
-        posthaste_core::failpoint::hit("intake.after_commit");
-        if let Some(metrics) = &self.metrics {
-            metrics.accepted_from(self.source, 1);
-        }
         Ok(Opening::Started(FirstAttempt {
             id,
             message_key,
-            attempt: sender.send_inline(started, asked, permit),
+            attempt: sender.send_inline(started, asked, room),
         }))
     }
 
@@ -315,6 +301,6 @@ impl Intake {
     }
 }
 
-fn closed() -> StoreError {
+pub(super) fn closed() -> StoreError {
     StoreError::Unavailable("the intake is closed".into())
 }

@@ -4,6 +4,7 @@
 
 mod aside;
 mod calendar;
+mod digest;
 pub(crate) mod field_check;
 mod inline;
 mod mime;
@@ -13,12 +14,13 @@ mod request;
 mod templated;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{
-    Accepted, Broker, NoTracer, SharedStore, Span, SpanKind, StoreError, StoreResult, Ticket,
-    Tracer,
+    Accepted, Broker, NoTracer, Opened, Opener, SharedStore, Span, SpanKind, StoreError,
+    StoreResult, Ticket, Tracer,
 };
 use posthaste_core::status::Status;
 use tokio::sync::Notify;
@@ -33,6 +35,7 @@ pub use self::request::{
 use self::templated::Wanted;
 use crate::metrics::{Metrics, Source};
 use crate::sender::Sender;
+use crate::sender::inline::Room;
 use crate::{Policies, Templates};
 
 /// The largest MIME message that is accepted, by default.
@@ -172,7 +175,7 @@ impl Intake {
         }
         // A caller that hangs up must not keep the rest from being done.
         let (intake, count) = (Arc::clone(self), emails.len());
-        let keeping = tokio::spawn(async move { intake.keep(emails, now).await });
+        let keeping = tokio::spawn(async move { intake.keep_or_send(emails, now).await });
         let mut kept = keeping.await.unwrap_or_else(|error| {
             let error = StoreError::Unavailable(error.to_string());
             vec![Err(Refused::Store(error)); count]
@@ -262,6 +265,69 @@ impl Intake {
         span.set("posthaste.email_id", email.id.to_string().into());
         email.traceparent = span.traceparent();
         span
+    }
+
+    /// Keeps emails. One that comes alone to a sender with room begins at once, in the same commit:
+    /// it needs no ticket, and nobody has to read it again.
+    async fn keep_or_send(
+        &self,
+        mut emails: Vec<NewEmail>,
+        now: Timestamp,
+    ) -> Vec<Result<Taken, Refused>> {
+        if let [email] = &emails[..]
+            && email.send_at.is_none()
+            && let Some(sender) = &self.sender
+            && let Some(room) = sender.room_for_fresh(email.priority)
+            && let Some(email) = emails.pop()
+        {
+            return vec![self.begin_fresh(sender, room, email).await];
+        }
+        self.keep(emails, now).await
+    }
+
+    async fn begin_fresh(
+        &self,
+        sender: &Arc<Sender>,
+        room: Room,
+        email: NewEmail,
+    ) -> Result<Taken, Refused> {
+        let (id, message_key) = (email.id, email.message_key.clone());
+        let asked = Instant::now();
+        Ok(match self.open_by(sender, Opener::Sender, email).await? {
+            Opened::Started(started) => {
+                sender.send_fresh(*started, asked, room);
+                Taken::Accepted { id, message_key }
+            }
+            Opened::Replayed(id, status) => Taken::Replayed {
+                id,
+                message_key,
+                status,
+            },
+            Opened::KeyConflict(id) => return Err(Refused::KeyConflict(id)),
+        })
+    }
+
+    /// Accepts an email whose first attempt begins in the same commit.
+    async fn open_by(
+        &self,
+        sender: &Sender,
+        opener: Opener,
+        mut email: NewEmail,
+    ) -> Result<Opened, Refused> {
+        let mut span = self.trace(&mut email);
+        let opened = self
+            .store
+            .accept_begun(vec![email], opener, sender.worker(), sender.lease())
+            .await
+            .and_then(|mut opened| opened.pop().unwrap_or_else(|| Err(inline::closed())));
+        let opened = opened.inspect_err(|error| span.fail(&error.to_string()))?;
+        if let Opened::Started(_) = &opened {
+            posthaste_core::failpoint::hit("intake.after_commit");
+            if let Some(metrics) = &self.metrics {
+                metrics.accepted_from(self.source, 1);
+            }
+        }
+        Ok(opened)
     }
 
     async fn keep(&self, mut emails: Vec<NewEmail>, now: Timestamp) -> Vec<Result<Taken, Refused>> {

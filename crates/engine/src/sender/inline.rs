@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use posthaste_core::lifecycle::State;
 use posthaste_core::port::Started;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -14,8 +14,8 @@ use super::Sender;
 /// Beyond its patience a caller waits this long for the end to be recorded.
 const FOR_THE_RECORD: Duration = Duration::from_secs(1);
 
-/// Room for one attempt that a caller waits for. Draining waits for whoever has one.
-pub(crate) struct InlinePermit {
+/// Room for one attempt. Draining waits for whoever has it.
+pub(crate) struct Room {
     _permit: OwnedSemaphorePermit,
     _token: TaskTrackerToken,
 }
@@ -48,13 +48,17 @@ impl Sender {
 
     /// Room for an attempt, unless as many are under way as there may be, or there is no time for
     /// one any more. Then the email is better off waiting.
-    pub(crate) fn room_for_inline(&self) -> Option<InlinePermit> {
+    pub(crate) fn room_for_inline(&self) -> Option<Room> {
+        self.room(&self.inline_permits)
+    }
+
+    pub(super) fn room(&self, permits: &Arc<Semaphore>) -> Option<Room> {
         let token = self.tasks.token();
         if self.tasks.is_closed() {
             return None;
         }
-        let permit = Arc::clone(&self.inline_permits).try_acquire_owned().ok()?;
-        Some(InlinePermit {
+        let permit = Arc::clone(permits).try_acquire_owned().ok()?;
+        Some(Room {
             _permit: permit,
             _token: token,
         })
@@ -66,13 +70,13 @@ impl Sender {
         self: &Arc<Self>,
         started: Started,
         asked: Instant,
-        permit: InlinePermit,
+        room: Room,
     ) -> InlineAttempt {
         let held = self.leases.hold(started.lease, asked);
         let (sender, patience) = (Arc::clone(self), self.config.patience);
         let attempt = self.tasks.spawn(async move {
             let state = sender.attempt(started, held, Some(patience), false).await;
-            drop(permit);
+            drop(room);
             state
         });
         InlineAttempt { attempt, patience }

@@ -6,11 +6,13 @@
 //! the way leaves the email in the store, where the rescuer or another sender finds it.
 
 mod attempt;
+mod fresh;
 pub(crate) mod inline;
 mod lease_keeper;
 mod parked;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use posthaste_core::Timestamp;
@@ -76,8 +78,12 @@ pub struct Sender {
     /// For attempts that callers wait for: they do not stand in line behind a backlog. The
     /// connections they share with it.
     inline_permits: Arc<Semaphore>,
+    /// For emails that begin as they are accepted; the others are held by whoever waits for tickets.
+    fresh_permits: Arc<Semaphore>,
     leases: Arc<LeaseKeeper>,
     tasks: TaskTracker,
+    /// Whether it has begun to take what waits.
+    runs: AtomicBool,
     /// Ends attempts that have not passed the gate, when draining took too long.
     abort: CancellationToken,
     started_at: Timestamp,
@@ -123,8 +129,10 @@ impl Sender {
             permits: Arc::new(Semaphore::new(permits)),
             parked_permits: Arc::new(Semaphore::new(permits)),
             inline_permits: Arc::new(Semaphore::new(permits)),
+            fresh_permits: Arc::new(Semaphore::new(permits)),
             started_at: store.now(),
             tasks: TaskTracker::new(),
+            runs: AtomicBool::new(false),
             abort: CancellationToken::new(),
             store,
             broker,
@@ -144,11 +152,13 @@ impl Sender {
     pub async fn run(self: Arc<Self>, shutdown: CancellationToken, drain: Duration) {
         let keeper = tokio::spawn(Arc::clone(&self.leases).run());
         let ways = tokio::spawn(Arc::clone(&self).watch_ways(shutdown.clone()));
+        self.runs.store(self.config.takes_waiting, Ordering::SeqCst);
         match self.broker.clone() {
             _ if !self.config.takes_waiting => shutdown.cancelled().await,
             Some(broker) => self.take_tickets(&*broker, &shutdown).await,
             None => self.claim_until(&shutdown).await,
         }
+        self.runs.store(false, Ordering::SeqCst);
         // Whoever lets emails go begins no more of them once this has ended.
         let _ = ways.await;
         self.tasks.close();

@@ -1,12 +1,13 @@
 //! New emails.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
+use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
-use posthaste_core::port::{Accepted, Opened, StoreError, StoreResult};
+use posthaste_core::port::{Accepted, Opened, Opener, StoreError, StoreResult};
 use posthaste_core::status::Status;
 use tokio_postgres::{Error, GenericClient, Row, Statement};
 use uuid::Uuid;
@@ -19,7 +20,7 @@ use super::list::has_nul;
 use super::pool::Values;
 use super::state_row::{get, named};
 use super::writer::Wants;
-use crate::ledger::{First, Ledger as _, begin_accepted, rounded_up};
+use crate::ledger::{First, Ledger as _, rounded_up};
 
 impl PostgresStore {
     pub(super) async fn accept_all(
@@ -35,11 +36,14 @@ impl PostgresStore {
         // Each entry stands for itself: one that fails spoils no other.
         let accepting = emails.into_iter().map(async |email| {
             let id = email.id;
-            let accepted = self
-                .writer
-                .run(Wants::new_email(email, first), move |books| {
-                    books.accepted.get(&id).cloned()
-                });
+            let entry = NewEntry {
+                email,
+                first,
+                begins: None,
+            };
+            let accepted = self.writer.run(Wants::new_email(entry), move |books| {
+                books.accepted.get(&id).cloned()
+            });
             accepted.await?.ok_or_else(not_inserted)
         });
         Ok(futures_util::future::join_all(accepting).await)
@@ -48,16 +52,15 @@ impl PostgresStore {
     pub(super) async fn accept_and_begin(
         &self,
         emails: Vec<NewEmail>,
+        opener: Opener,
         worker: &str,
         lease: Duration,
     ) -> StoreResult<Vec<StoreResult<Opened>>> {
+        let worker: Arc<str> = worker.into();
         let opening = emails.into_iter().map(async |email: NewEmail| {
-            let (worker, new) = (worker.to_owned(), email.clone());
-            let open = move |books: &mut Books| match books.accepted.get(&new.id).cloned()? {
-                Accepted::Created => {
-                    let Ok(started) = begin_accepted(books, &new, &worker, lease);
-                    started.map(|started| Opened::Started(Box::new(started)))
-                }
+            let id = email.id;
+            let open = move |books: &mut Books| match books.accepted.get(&id).cloned()? {
+                Accepted::Created => books.opened(id).map(Opened::Started),
                 Accepted::Replayed(id, status) => Some(Opened::Replayed(id, status)),
                 Accepted::KeyConflict(id) => Some(Opened::KeyConflict(id)),
             };
@@ -68,7 +71,11 @@ impl PostgresStore {
                     hand_back(writer, vec![started.lease]);
                 }
             };
-            let wants = Wants::new_email(email, First::Caller);
+            let wants = Wants::new_email(NewEntry {
+                email,
+                first: opener.into(),
+                begins: Some((Arc::clone(&worker), lease)),
+            });
             let opened = self
                 .writer
                 .run_claimed(wants, open, Some(Box::new(unclaimed)));
@@ -105,31 +112,36 @@ const INSERT_EMAILS: &str =
      SELECT u.id, u.owner, u.message_key, u.payload_hash, u.template, u.priority,
          u.envelope_from, u.recipients::jsonb, u.recipient_count, u.first_recipient,
          u.header_from, u.header_to::json, u.subject, u.metadata::json, u.policy::json, u.send_at,
-         u.expires_at, u.traceparent, posthaste_now(), length(u.content), u.content, u.route
+         u.expires_at, u.traceparent, now.now, length(u.content), u.content, u.route
      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[],
              $7::text[], $8::text[], $9::int4[], $10::text[], $11::text[], $12::text[],
              $13::text[], $14::text[], $15::text[], $16::timestamptz[], $17::timestamptz[],
              $18::text[], $19::bytea[], $20::text[])
          AS u (id, owner, message_key, payload_hash, template, priority, envelope_from,
              recipients, recipient_count, first_recipient, header_from, header_to, subject,
-             metadata, policy, send_at, expires_at, traceparent, content, route)
+             metadata, policy, send_at, expires_at, traceparent, content, route),
+         (SELECT posthaste_now() OFFSET 0) AS now (now)
      ORDER BY u.message_key, u.owner
-     ON CONFLICT (message_key, owner) DO NOTHING RETURNING id";
+     ON CONFLICT (message_key, owner) DO NOTHING RETURNING id, created_at";
 
-/// The states of those that are new. The caller publishes a ticket right after the commit for
-/// those that are due. If it cannot, it says so; if it dies before it can, the sender finds the
-/// email by this time being long ago.
+/// The states of those that are new. Some begin at once. Of others the caller publishes a ticket
+/// right after the commit, if they are due. If it cannot, it says so; if it dies before it can, the
+/// sender finds the email by this time being long ago.
 const INSERT_STATES: &str =
     "INSERT INTO email_log (id, status, phase, attempt_number, attempt_count, budget_from,
-         max_attempts, next_attempt_at, lease_token, lost_count, unknown_count,
-         possible_duplicate, last_queued_at, inline, priority)
-     SELECT u.id, 'pending', 'idle', 0, 0, 0, u.max_attempts, coalesce(e.send_at, e.created_at),
-         0, 0, 0, false,
+         max_attempts, next_attempt_at, locked_until, lease_token, worker, started_at, lost_count,
+         unknown_count, possible_duplicate, last_queued_at, inline, priority)
+     SELECT u.id, CASE WHEN u.begins THEN 'sending' ELSE 'pending' END,
+         CASE WHEN u.begins THEN 'preparing' ELSE 'idle' END, u.begins::int, 0, 0, u.max_attempts,
+         coalesce(e.send_at, e.created_at),
+         CASE WHEN u.begins THEN e.created_at + $7::int8 * interval '1 microsecond' END,
+         u.begins::int, CASE WHEN u.begins THEN $6::text END,
+         CASE WHEN u.begins THEN e.created_at END, 0, 0, false,
          CASE WHEN u.ticketed AND coalesce(e.send_at, e.created_at) <= e.created_at
               THEN e.created_at END, u.inline,
          CASE e.priority WHEN 'high' THEN 0 WHEN 'low' THEN 2 ELSE 1 END
-     FROM unnest($1::uuid[], $2::int4[], $3::bool[], $4::bool[])
-         AS u (id, max_attempts, ticketed, inline)
+     FROM unnest($1::uuid[], $2::int4[], $3::bool[], $4::bool[], $5::bool[])
+         AS u (id, max_attempts, ticketed, inline, begins)
      JOIN email e ON e.id = u.id
      ON CONFLICT (id) DO NOTHING";
 
@@ -143,7 +155,12 @@ pub(super) fn not_inserted() -> StoreError {
 }
 
 /// A new email, and who makes its first attempt.
-pub(super) type NewEntry = (NewEmail, First);
+pub(super) struct NewEntry {
+    pub(super) email: NewEmail,
+    pub(super) first: First,
+    /// Who begins it in the same breath, and for how long.
+    pub(super) begins: Option<(Arc<str>, Duration)>,
+}
 
 /// The statements that insert emails and their states.
 pub(super) const INSERT: [&str; 2] = [INSERT_EMAILS, INSERT_STATES];
@@ -176,7 +193,7 @@ impl<'a> Insert<'a> {
     ) -> StoreResult<Self> {
         let json = emails
             .iter()
-            .map(|(email, _)| {
+            .map(|NewEntry { email, .. }| {
                 Ok([
                     json(&email.envelope.recipients)?,
                     json(&email.summary.to)?,
@@ -192,13 +209,13 @@ impl<'a> Insert<'a> {
         })
     }
 
-    /// Sends both statements and gives the ids of those that are new.
+    /// Sends both statements, and gives the ids of those that are new, and when they came.
     pub(super) async fn run(&self, client: &impl GenericClient) -> Result<Vec<Row>, Error> {
         let Some((insert_emails, insert_states)) = &self.statements else {
             return Ok(Vec::new());
         };
         fn column<'a, T>(emails: &'a [&'a NewEntry], of: impl Fn(&'a NewEmail) -> T) -> Vec<T> {
-            emails.iter().map(|(email, _)| of(email)).collect()
+            emails.iter().map(|entry| of(&entry.email)).collect()
         }
         let all = self.emails;
         let written = |at: usize| -> Vec<&str> { self.json.iter().map(|j| &*j[at]).collect() };
@@ -214,7 +231,13 @@ impl<'a> Insert<'a> {
             e.max_attempts
                 .map(|most| i32::try_from(most).unwrap_or(i32::MAX))
         };
-        let is_first = |who: First| -> Vec<bool> { all.iter().map(|(_, f)| *f == who).collect() };
+        let is_first =
+            |who: First| -> Vec<bool> { all.iter().map(|entry| entry.first == who).collect() };
+        let begins: Vec<bool> = all.iter().map(|entry| entry.begins.is_some()).collect();
+        // All of one process have the same sender.
+        let holder = all.iter().find_map(|entry| entry.begins.as_ref());
+        let worker = holder.map(|(worker, _)| &**worker);
+        let lease = holder.map(|(_, lease)| i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
         let (ticketed, inline) = (is_first(First::Ticket), is_first(First::Caller));
         let (owners, keys) = (column(all, |e| &*e.owner), column(all, |e| &*e.message_key));
         let hashes = column(all, |e| e.payload_hash.as_slice());
@@ -253,7 +276,7 @@ impl<'a> Insert<'a> {
             &contents,
             &routes,
         ];
-        let states: Values<'_> = &[&ids, &budgets, &ticketed, &inline];
+        let states: Values<'_> = &[&ids, &budgets, &ticketed, &inline, &begins, &worker, &lease];
         let (inserted, stated) = tokio::join!(
             biased;
             client.query(insert_emails, emails),
@@ -274,9 +297,9 @@ impl<'a> Insert<'a> {
         if self.emails.is_empty() {
             return Ok(());
         }
-        let new: HashSet<EmailId> = inserted
+        let new: HashMap<EmailId, Timestamp> = inserted
             .iter()
-            .map(|row| get(row, 0).map(EmailId))
+            .map(|row| Ok((EmailId(get(row, 0)?), get(row, 1)?)))
             .collect::<StoreResult<_>>()?;
         books.count(
             None,
@@ -284,27 +307,27 @@ impl<'a> Insert<'a> {
             i64::try_from(new.len()).unwrap_or(i64::MAX),
         );
         let now = books.now();
-        let (created, replayed): (Vec<&NewEntry>, Vec<&NewEntry>) = self
-            .emails
-            .iter()
-            .copied()
-            .partition(|(email, _)| new.contains(&email.id));
-        for (email, first) in created {
+        let mut replayed = Vec::new();
+        for entry in self.emails.iter().copied() {
+            let NewEntry { email, first, .. } = entry;
+            let Some(created_at) = new.get(&email.id) else {
+                replayed.push(entry);
+                continue;
+            };
             books.accepted.insert(email.id, Accepted::Created);
             match first {
                 First::Ticket => {
                     books.concerns_schedulers |= email.send_at.is_some_and(|at| at > now);
                 }
                 First::Finder => books.concerns_schedulers = true,
-                // It is begun in the same breath.
-                First::Caller => books.add_state(email.id, first.state(email, now)),
+                First::Caller | First::Sender => books.open(entry, *created_at),
             }
         }
         if replayed.is_empty() {
             return Ok(());
         }
         let existing = existing(client, &replayed).await?;
-        for (email, _) in replayed {
+        for NewEntry { email, .. } in replayed {
             let key = (email.message_key.clone(), email.owner.clone());
             // It may have been sent and removed just now.
             let earlier = existing.get(&key).ok_or(Trouble::Vanished)?;
@@ -345,8 +368,8 @@ impl Earlier {
 type Existing = HashMap<(String, String), Earlier>;
 
 async fn existing(client: &ClientWrapper, replayed: &[&NewEntry]) -> Result<Existing, Trouble> {
-    let keys: Vec<&str> = replayed.iter().map(|(e, _)| &*e.message_key).collect();
-    let owners: Vec<&str> = replayed.iter().map(|(e, _)| &*e.owner).collect();
+    let keys: Vec<&str> = replayed.iter().map(|one| &*one.email.message_key).collect();
+    let owners: Vec<&str> = replayed.iter().map(|one| &*one.email.owner).collect();
     let statement = client.prepare_cached(EXISTING).await?;
     let rows = client.query(&statement, &[&keys, &owners]).await?;
     let read =

@@ -108,7 +108,11 @@ async fn accept(
     // What the first says is the cause; the second only says that the transaction is lost.
     let (emails, states) = (emails.map_err(not_ours)?, states?);
     let first = begins.map_or(First::Finder, |_| First::Caller);
-    let entry: NewEntry = (email.clone(), first);
+    let entry = NewEntry {
+        email: email.clone(),
+        first,
+        begins: None,
+    };
     let entries = [&entry];
     let insert = Insert::new(&entries, Some((emails, states)))?;
     if insert.run(transaction).await?.is_empty() {
@@ -118,7 +122,7 @@ async fn accept(
     let started = match begins {
         Some((worker, lease)) => {
             let suppressed = suppressed(transaction, email).await?;
-            begun(email, suppressed, worker, lease, now)
+            begun(email, first, suppressed, worker, lease, now)
         }
         None => None,
     };

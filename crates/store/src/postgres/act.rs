@@ -21,6 +21,7 @@ impl PostgresStore {
             ids: ids.clone(),
             facts: true,
             new: None,
+            held: false,
         };
         let actor = actor.clone();
         self.writer

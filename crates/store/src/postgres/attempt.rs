@@ -113,6 +113,7 @@ impl PostgresStore {
         let candidates = Candidates {
             query: in_turn(&unticketed(turn.retries_first)),
             values: &[&&turn.priorities[..], &queued_before],
+            floor: Some(&self.senders_floor),
             most,
             with_overdue: true,
         };
@@ -167,7 +168,7 @@ impl PostgresStore {
         &self,
         finishes: Vec<Finish>,
     ) -> StoreResult<Vec<Result<State, Refusal>>> {
-        let wants = Wants::states(finishes.iter().map(|finish| finish.lease.id).collect());
+        let wants = Wants::held(finishes.iter().map(|finish| finish.lease.id).collect());
         self.writer
             .run(wants, move |books| {
                 finishes
@@ -210,7 +211,7 @@ where
     T: Send + 'static,
     F: for<'a> Fn(i64, &'a T) -> Event<'a> + Send + 'static,
 {
-    let wants = Wants::states(held.iter().map(|(lease, _)| lease.id).collect());
+    let wants = Wants::held(held.iter().map(|(lease, _)| lease.id).collect());
     writer
         .run(wants, move |books| {
             let apply = |(lease, with): &(Lease, T)| {
@@ -222,28 +223,30 @@ where
         .await
 }
 
-/// Emails that wait without a ticket, new ones first and retries last. `$3` is the time before which
+/// Emails that wait without a ticket, new ones first and retries last. `$4` is the time before which
 /// a ticket is taken for lost.
 const UNTICKETED: [&str; 4] = [
     // Never queued, and due by now.
     "l.status = 'pending' AND l.last_queued_at IS NULL AND l.next_attempt_at <= posthaste_now()",
     // Queued long ago. A ticket is published when an email is due or later, so whatever was
     // queued before a moment was due before it: the index range is as small as the answer.
-    "l.status = 'pending' AND l.waiting_for IS NULL AND l.next_attempt_at < $3
-         AND l.last_queued_at < $3",
+    "l.status = 'pending' AND l.waiting_for IS NULL AND l.next_attempt_at < $4
+         AND l.last_queued_at < $4",
     // The same after a failure. One that a scheduler holds has its ticket under way.
-    "l.status = 'retry_queued' AND l.waiting_for IS NULL AND l.next_attempt_at < $3
-         AND l.locked_until IS NULL AND (l.last_queued_at < $3 OR l.last_queued_at IS NULL)",
+    "l.status = 'retry_queued' AND l.waiting_for IS NULL AND l.next_attempt_at < $4
+         AND l.locked_until IS NULL AND (l.last_queued_at < $4 OR l.last_queued_at IS NULL)",
     // Due long ago, and no scheduler came.
-    "l.status = 'failed' AND l.waiting_for IS NULL AND l.next_attempt_at <= $3
+    "l.status = 'failed' AND l.waiting_for IS NULL AND l.next_attempt_at <= $4
          AND l.next_attempt_at <= posthaste_now()",
 ];
 
-/// In turns, so that a backlog of new emails does not hold up retries, nor the other way.
+/// In turns, so that a backlog of new emails does not hold up retries, nor the other way. Those that
+/// were never queued always come before those whose tickets were lost: without a broker, looking for
+/// the latter means looking at each of the former.
 pub(super) fn unticketed(retries_first: bool) -> [&'static str; 4] {
     let mut conditions = UNTICKETED;
     if retries_first {
-        conditions.reverse();
+        conditions.rotate_left(2);
     }
     conditions
 }

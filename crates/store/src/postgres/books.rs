@@ -8,20 +8,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 
 use posthaste_core::Timestamp;
-use posthaste_core::address::Address;
 use posthaste_core::attempt::AttemptRecord;
 use posthaste_core::email::{EmailId, Recipient};
 use posthaste_core::lifecycle::{Event, State, Transition};
-use posthaste_core::port::{Accepted, StoreResult};
-use posthaste_core::status::{DeadReason, Status};
+use posthaste_core::port::{Accepted, Started, StoreResult};
+use posthaste_core::status::{DeadReason, Phase, Status};
 use tokio_postgres::Row;
 
 pub(super) use self::write_back::{
     COUNT, ERASE, INSERT_AUDIT, Pipeline, UPDATE_STATES, Value, int, state_values, values,
 };
+use super::accept::NewEntry;
 use super::state_row::{get, named, optional_name, state_of, unsigned};
 use super::suppressed::SuppressionList;
-use crate::ledger::{Facts, Ledger, Suppressed};
+use crate::ledger::{Facts, Ledger, begun};
 use crate::statistics::counted_steps;
 
 /// What was read, and what is to be written.
@@ -31,9 +31,15 @@ pub(super) struct Books {
     facts: HashMap<EmailId, Facts>,
     /// What became of new emails.
     pub(super) accepted: HashMap<EmailId, Accepted>,
-    /// Emails whose whole state is to be written, one column of it, or the other.
+    opened: HashMap<EmailId, Box<Started>>,
+    /// States that nobody has read: this process left them so when it began their attempts. They
+    /// are written only where the rows still are as these say.
+    assumed: HashMap<EmailId, Assumption>,
+    /// Emails whose whole state is to be written, or only the columns that an event changes.
     changed: BTreeSet<EmailId>,
+    begun: BTreeSet<EmailId>,
     gated: BTreeSet<EmailId>,
+    sent: BTreeSet<EmailId>,
     renewed: BTreeSet<EmailId>,
     attempts: Vec<(EmailId, AttemptRecord)>,
     /// Attempts that spent the budget, as far as anyone asked.
@@ -62,8 +68,12 @@ impl Books {
             states: HashMap::new(),
             facts: HashMap::new(),
             accepted: HashMap::new(),
+            opened: HashMap::new(),
+            assumed: HashMap::new(),
             changed: BTreeSet::new(),
+            begun: BTreeSet::new(),
             gated: BTreeSet::new(),
+            sent: BTreeSet::new(),
             renewed: BTreeSet::new(),
             attempts: Vec::new(),
             spent: HashSet::new(),
@@ -89,9 +99,55 @@ impl Books {
         Ok(id)
     }
 
-    /// Takes in the state of an email that was inserted.
-    pub(super) fn add_state(&mut self, id: EmailId, state: State) {
+    /// Takes in a state that is taken for granted, and is fenced by its token and phase.
+    pub(super) fn assume(&mut self, id: EmailId, state: State) {
+        // What ends now does not end before it began.
+        self.now = self.now.max(state.started_at.unwrap_or(self.now));
+        let assumption = Assumption {
+            token: state.lease_token,
+            phase: state.phase,
+        };
+        self.assumed.insert(id, assumption);
         self.states.insert(id, state);
+    }
+
+    /// When an email is due.
+    pub(super) fn due(&self, id: EmailId) -> Option<Timestamp> {
+        self.states.get(&id)?.next_attempt_at
+    }
+
+    /// The emails whose states it has.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &EmailId> {
+        self.states.keys()
+    }
+
+    /// What this transaction leaves behind of the emails whose states it read.
+    pub(super) fn into_states(self) -> HashMap<EmailId, State> {
+        self.states
+    }
+
+    /// Takes in an email that was inserted with its first attempt begun.
+    pub(super) fn open(&mut self, entry: &NewEntry, created_at: Timestamp) {
+        let NewEntry {
+            email,
+            first,
+            begins,
+        } = entry;
+        let to = email.envelope.recipients.iter();
+        let suppressed = self.suppressed.among(&email.owner, to);
+        let started = begins
+            .as_ref()
+            .and_then(|(who, lease)| begun(email, *first, suppressed, who, *lease, created_at));
+        if let Some(started) = started {
+            self.count(Some(Status::Pending), Some(Status::Sending), 1);
+            self.states.insert(email.id, started.state.clone());
+            self.opened.insert(email.id, Box::new(started));
+        }
+    }
+
+    /// What the sender of an email needs that was inserted so.
+    pub(super) fn opened(&mut self, id: EmailId) -> Option<Box<Started>> {
+        self.opened.remove(&id)
     }
 
     /// Takes in facts that were read with `READ_FACTS`.
@@ -122,6 +178,8 @@ impl Books {
     /// Whether there is anything to write.
     pub(super) fn is_clean(&self) -> bool {
         self.changed.is_empty()
+            && self.begun.is_empty()
+            && self.sent.is_empty()
             && self.gated.is_empty()
             && self.renewed.is_empty()
             && self.erased.is_empty()
@@ -145,10 +203,6 @@ impl Ledger for Books {
         Ok(self.facts.get(&id).cloned())
     }
 
-    fn suppressed(&mut self, owner: &str, to: &[Address]) -> Result<Suppressed, Infallible> {
-        Ok(self.suppressed.among(owner, to.iter()))
-    }
-
     fn has_spent(&mut self, id: EmailId, number: u32) -> Result<bool, Infallible> {
         Ok(self.spent.contains(&(id, number)))
     }
@@ -162,8 +216,10 @@ impl Ledger for Books {
     ) -> Result<(), Infallible> {
         let next = &transition.next;
         match event {
+            Event::Begin { .. } => self.begun.insert(id),
             Event::Gate { .. } => self.gated.insert(id),
             Event::Renew { .. } => self.renewed.insert(id),
+            Event::Finish { .. } if is_plainly_sent(before, next) => self.sent.insert(id),
             _ => self.changed.insert(id),
         };
         for (from, to) in counted_steps(before.status, event, next.status) {
@@ -236,6 +292,31 @@ impl Ledger for Books {
             .push([actor, action, subject, result].map(str::to_owned));
         Ok(())
     }
+}
+
+/// What must still hold of a row that was not read. While an email is `sending`, only who holds its
+/// token changes anything but its lease; and whoever takes it over changes the status or the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Assumption {
+    pub(super) token: i64,
+    pub(super) phase: Phase,
+}
+
+/// Whether the end of an attempt changes nothing but what `UPDATE_SENT` writes.
+fn is_plainly_sent(before: &State, next: &State) -> bool {
+    let plain = State {
+        status: Status::Sent,
+        phase: Phase::Idle,
+        attempt_count: next.attempt_count,
+        next_attempt_at: None,
+        locked_until: None,
+        worker: None,
+        started_at: None,
+        sent_at: next.sent_at,
+        finished_at: next.finished_at,
+        ..before.clone()
+    };
+    plain == *next
 }
 
 /// Reads the facts of emails.

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::books::{Books, Pipeline, READ_FACTS, READ_SPENT, int};
 use super::error::Trouble;
+use super::floor::Floor;
 use super::pool::Values;
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
 use super::writer::lock_states;
@@ -24,8 +25,10 @@ use crate::ledger::Ledger as _;
 pub(super) struct Candidates<'a> {
     /// The query for states and ids.
     pub(super) query: String,
-    /// Its values from `$2` on; `$1` is how many.
+    /// Its values from `$2` on, or from `$3` on if there is a floor, which is `$2`; `$1` is how many.
     pub(super) values: Values<'a>,
+    /// Where to begin to look.
+    pub(super) floor: Option<&'a Floor>,
     /// How many.
     pub(super) most: usize,
     /// Whether parked emails for which it became too late are taken, too. They come first.
@@ -33,14 +36,14 @@ pub(super) struct Candidates<'a> {
 }
 
 /// The query for emails that fulfil one of these conditions, one priority after the other, and one
-/// condition after the other within it, until there are enough. `$1` is how many, `$2` the
-/// priorities in their order. All of it is one statement: the parts are run as far as rows are
+/// condition after the other within it, until there are enough. `$1` is how many, `$2` the floor, `$3`
+/// the priorities in their order. All of it is one statement: the parts are run as far as rows are
 /// wanted of them, and each locks what it gives.
 pub(super) fn in_turn(conditions: &[&str]) -> String {
     let part = |condition: &&str| {
         format!(
             "SELECT * FROM (SELECT {STATE_COLUMNS}, l.id FROM email_log l
-             WHERE l.priority = turn.priority AND {condition}
+             WHERE l.priority = turn.priority AND l.next_attempt_at >= $2 AND {condition}
              ORDER BY l.next_attempt_at LIMIT $1 FOR UPDATE SKIP LOCKED) AS part"
         )
     };
@@ -48,7 +51,7 @@ pub(super) fn in_turn(conditions: &[&str]) -> String {
     let parts = parts.join(" UNION ALL ");
     format!(
         "SELECT {STATE_COLUMNS}, l.id
-         FROM unnest($2::int2[]) WITH ORDINALITY AS turn (priority, place)
+         FROM unnest($3::int2[]) WITH ORDINALITY AS turn (priority, place)
          CROSS JOIN LATERAL ({parts}) AS l
          ORDER BY turn.place LIMIT $1"
     )
@@ -98,12 +101,15 @@ impl PostgresStore {
             books
                 .write_back(&mut pipeline, self.slot, &self.bell)
                 .await?;
-            pipeline.commit();
+            pipeline.say("COMMIT");
+            self.under_way.forget(&books);
             pipeline.finish().await?;
             if books.concerns_schedulers {
                 self.bell.ring();
             }
-            Ok::<_, Trouble>((done, books.now()))
+            let now = books.now();
+            self.under_way.remember(books);
+            Ok::<_, Trouble>((done, now))
         });
         Ok(kept.await?)
     }
@@ -120,7 +126,18 @@ async fn lock(
         lock_some(client, books, &waited_too_long(), &[], most, &mut ids).await?;
     }
     let Candidates { query, values, .. } = candidates;
-    lock_some(client, books, query, values, candidates.most, &mut ids).await?;
+    match candidates.floor {
+        None => lock_some(client, books, query, values, candidates.most, &mut ids).await?,
+        Some(floor) => {
+            let look = floor.look();
+            let mut all: Vec<&(dyn ToSql + Sync)> = vec![&look.from];
+            all.extend_from_slice(values);
+            let before = ids.len();
+            lock_some(client, books, query, &all, candidates.most, &mut ids).await?;
+            let due = ids[before..].iter().filter_map(|id| books.due(*id));
+            floor.saw(&look, due.min(), ids.len() == candidates.most, books.now());
+        }
+    }
     read_facts(client, books, &ids).await?;
     Ok(ids)
 }

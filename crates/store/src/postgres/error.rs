@@ -33,6 +33,8 @@ pub(super) fn meaning(error: &Error) -> Meaning {
     };
     match *state {
         SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE => Meaning::Conflict,
+        // What was taken for granted was not so: see `books`.
+        SqlState::DIVISION_BY_ZERO => Meaning::Conflict,
         SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => Meaning::Locked,
         SqlState::READ_ONLY_SQL_TRANSACTION => Meaning::Away,
         _ => match &state.code()[..2] {

@@ -17,6 +17,7 @@ mod email_row;
 mod error;
 mod event;
 mod feedback;
+mod floor;
 mod history;
 mod inbox;
 mod key;
@@ -38,6 +39,7 @@ mod suppressed;
 mod suppression;
 mod sweep;
 mod template;
+mod under_way;
 mod verify;
 mod way;
 mod writer;
@@ -54,8 +56,10 @@ use tokio_postgres::Client;
 
 use self::clock::DatabaseClock;
 use self::error::store_error;
+use self::floor::Floor;
 use self::listener::Bell;
 use self::pool::{Connector, Pool};
+use self::under_way::UnderWay;
 use self::writer::{Wants, Writer};
 use crate::sweep::Sweep;
 use crate::turn::Turns;
@@ -132,6 +136,7 @@ pub struct PostgresStore {
     messages: Pool,
     clock: Arc<DatabaseClock>,
     bell: Arc<Bell>,
+    under_way: Arc<UnderWay>,
     listener: Option<AbortHandle>,
     /// Where our tables are.
     schema: String,
@@ -141,6 +146,9 @@ pub struct PostgresStore {
     schedulers_turns: Turns,
     senders_turns: Turns,
     parked_turns: Turns,
+    /// Where these begin to look.
+    schedulers_floor: Floor,
+    senders_floor: Floor,
     /// Where the search for attempts and for content that are to go stands.
     attempt_sweep: Sweep,
     content_sweep: Sweep,
@@ -170,11 +178,13 @@ impl PostgresStore {
             tokio::spawn(listener::run(connector.clone(), Arc::clone(&bell))).abort_handle()
         });
         let by_index = connector.by_index_only();
+        let under_way = Arc::new(UnderWay::default());
         let writer = Writer::start(
             Pool::new(by_index.clone(), options.writers)?,
             options.writers,
             Arc::clone(&clock),
             Arc::clone(&bell),
+            Arc::clone(&under_way),
             options.deadline,
         );
         let shared = options.connections.max(2);
@@ -185,12 +195,15 @@ impl PostgresStore {
             desk: Pool::new(connector, shared / 2)?,
             clock,
             bell,
+            under_way,
             listener,
             schema,
             slot: writer::slot(),
             schedulers_turns: Turns::default(),
             senders_turns: Turns::default(),
             parked_turns: Turns::default(),
+            schedulers_floor: Floor::default(),
+            senders_floor: Floor::default(),
             attempt_sweep: Sweep::default(),
             content_sweep: Sweep::default(),
         })

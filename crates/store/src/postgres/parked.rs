@@ -7,11 +7,12 @@ use posthaste_core::port::{Budgets, StoreResult, Unticketed};
 
 use super::PostgresStore;
 use super::claim::{Candidates, in_turn};
+use super::floor::BEGINNING;
 use super::list::has_nul;
 use crate::ledger;
 
-/// Those that wait for exactly these ways (`$3`), and may be tried by now.
-pub(super) const DUE: &str = "l.waiting_for = $3 AND l.next_attempt_at <= posthaste_now()";
+/// Those that wait for exactly these ways (`$4`), and may be tried by now.
+pub(super) const DUE: &str = "l.waiting_for = $4 AND l.next_attempt_at <= posthaste_now()";
 
 impl PostgresStore {
     pub(super) async fn begin_all_parked(
@@ -28,7 +29,8 @@ impl PostgresStore {
         let turn = self.parked_turns.next();
         let candidates = Candidates {
             query: in_turn(&[DUE]),
-            values: &[&&turn.priorities[..], &waiting_for],
+            values: &[&BEGINNING, &&turn.priorities[..], &waiting_for],
+            floor: None,
             most,
             with_overdue: false,
         };

@@ -203,6 +203,11 @@ pub(super) struct Pool {
 }
 
 impl Pool {
+    /// Whether tests moved the time: then nobody knows it without asking.
+    pub(super) fn has_moved_time(&self) -> bool {
+        self.connector.clock_setting().is_some()
+    }
+
     pub(super) fn new(connector: Connector, connections: usize) -> StoreResult<Self> {
         let manager_config = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,

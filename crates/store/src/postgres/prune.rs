@@ -11,7 +11,7 @@ use tokio_postgres::Error;
 
 use super::PostgresStore;
 use crate::prune::{Purge, before};
-use crate::statistics::{HOURS_KEPT, MINUTES_KEPT};
+use crate::statistics::{MINUTES_KEPT, QUARTER, QUARTERS_KEPT};
 use crate::sweep::smallest_id;
 
 /// Counters of a minute are added up over their slots once it is over for this many minutes:
@@ -82,19 +82,19 @@ const DELETE_UNTOLD: &str = "WITH old AS MATERIALIZED (
 /// Logins that have run out. They are few.
 const DELETE_SESSIONS: &str = "DELETE FROM admin_session WHERE expires_at <= $1";
 
-/// Adds up the slots of minutes that are over, old minutes by hour, and old hours into the number
-/// for minute 0. Sums stay the same. `$1`: minutes before this one are over, `$2`: are old,
-/// `$3`: so are their hours. What is too much for once, or someone holds, is left for another
+/// Adds up the slots of minutes that are over, old minutes by quarters of an hour (`$5`), and old
+/// quarters into the number for minute 0. Sums stay the same. `$1`: minutes before this one are
+/// over, `$2`: are old, `$3`: so are their quarters. What is too much for once, or someone holds, is left for another
 /// time.
 const COMPACT: &str = "WITH old AS MATERIALIZED (
          SELECT minute, from_status, to_status, slot,
-             CASE WHEN minute - minute % 60 < $3 THEN 0
-                  WHEN minute < $2 THEN minute - minute % 60
+             CASE WHEN minute - minute % $5 < $3 THEN 0
+                  WHEN minute < $2 THEN minute - minute % $5
                   ELSE minute END AS bucket
          FROM stat
          WHERE minute < $1 AND (slot <> 0
-             OR (minute < $2 AND minute % 60 <> 0)
-             OR (minute - minute % 60 < $3 AND minute <> 0))
+             OR (minute < $2 AND minute % $5 <> 0)
+             OR (minute - minute % $5 < $3 AND minute <> 0))
          ORDER BY minute, from_status, to_status, slot LIMIT $4 FOR UPDATE SKIP LOCKED),
      moved AS (
          DELETE FROM stat s USING old
@@ -246,8 +246,9 @@ async fn compact_statistics(client: &ClientWrapper) -> Result<(), Error> {
             &[
                 &(minute - MINUTES_UNTIL_SETTLED),
                 &(minute - MINUTES_KEPT),
-                &(minute - HOURS_KEPT),
+                &(minute - QUARTERS_KEPT),
                 &MOST_COMPACTED,
+                &QUARTER,
             ],
         )
         .await

@@ -40,6 +40,7 @@ impl PostgresStore {
         let candidates = Candidates {
             query: expired(),
             values: &[],
+            floor: None,
             most,
             with_overdue: false,
         };

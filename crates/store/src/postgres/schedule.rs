@@ -45,6 +45,7 @@ impl PostgresStore {
         let candidates = Candidates {
             query: in_turn(&DUE),
             values: &[&&priorities[..]],
+            floor: Some(&self.schedulers_floor),
             most,
             with_overdue: true,
         };

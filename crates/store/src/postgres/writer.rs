@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::FutureExt as _;
-use posthaste_core::email::{EmailId, NewEmail};
+use posthaste_core::email::EmailId;
 use posthaste_core::port::{StoreError, StoreResult};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use uuid::Uuid;
@@ -26,7 +26,7 @@ use super::listener::Bell;
 use super::pool::{CONFLICTS, Pool};
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
 use super::suppressed::{self, Asked, SuppressionList};
-use crate::ledger::First;
+use super::under_way::UnderWay;
 
 /// At most this many jobs share a commit.
 const JOBS_PER_FLUSH: usize = 1024;
@@ -42,15 +42,18 @@ pub(super) struct Wants {
     pub(super) ids: Vec<EmailId>,
     /// Whether their facts are read, too.
     pub(super) facts: bool,
+    /// Whether all that is done to them is fenced by the token of who holds them: then what this
+    /// process left of them need not be read again.
+    pub(super) held: bool,
     /// An email to insert, and who makes its first attempt.
     pub(super) new: Option<NewEntry>,
 }
 
 impl Wants {
     /// A new email.
-    pub(super) fn new_email(email: NewEmail, first: First) -> Self {
+    pub(super) fn new_email(entry: NewEntry) -> Self {
         Self {
-            new: Some((email, first)),
+            new: Some(entry),
             ..Self::default()
         }
     }
@@ -60,6 +63,14 @@ impl Wants {
         Self {
             ids,
             ..Self::default()
+        }
+    }
+
+    /// The states of these emails, whose attempts are under way.
+    pub(super) fn held(ids: Vec<EmailId>) -> Self {
+        Self {
+            held: true,
+            ..Self::states(ids)
         }
     }
 }
@@ -135,6 +146,7 @@ impl Writer {
         lanes: usize,
         clock: Arc<DatabaseClock>,
         bell: Arc<Bell>,
+        under_way: Arc<UnderWay>,
         deadline: Duration,
     ) -> Self {
         let (jobs, queue) = mpsc::unbounded_channel();
@@ -143,6 +155,7 @@ impl Writer {
             pool,
             clock,
             bell,
+            under_way,
         });
         for _ in 0..lanes.max(1) {
             let lane = Lane {
@@ -218,6 +231,7 @@ struct Shared {
     pool: Pool,
     clock: Arc<DatabaseClock>,
     bell: Arc<Bell>,
+    under_way: Arc<UnderWay>,
 }
 
 struct Lane {
@@ -308,24 +322,56 @@ impl Lane {
         jobs: &mut [Box<dyn Job>],
         committing: &AtomicBool,
     ) -> Result<(), Trouble> {
-        let asked = Instant::now();
+        let mut pipeline = Pipeline::new(client);
         let wanted = jobs.iter().map(|job| job.wants()).collect();
-        let mut books = read(client, wanted).await?;
-        self.shared.clock.learn(posthaste_now(&books), asked);
+        let mut books = self.read(client, wanted, &mut pipeline).await?;
         for job in jobs.iter_mut() {
             job.run(&mut books);
         }
-        let mut pipeline = Pipeline::new(client);
         books
             .write_back(&mut pipeline, self.slot, &self.shared.bell)
             .await?;
         committing.store(!books.is_clean(), Ordering::SeqCst);
-        pipeline.commit();
+        pipeline.say("COMMIT");
+        // Until it is known that they are committed, nobody knows what the rows are.
+        self.shared.under_way.forget(&books);
         pipeline.finish().await?;
         if books.concerns_schedulers {
             self.shared.bell.ring();
         }
+        self.shared.under_way.remember(books);
         Ok(())
+    }
+
+    /// Begins a transaction and takes in what the jobs want of the database: in one round trip, or
+    /// in none if all of it is known.
+    async fn read<'a>(
+        &self,
+        client: &'a ClientWrapper,
+        wanted: Vec<&Wants>,
+        pipeline: &mut Pipeline<'a>,
+    ) -> Result<Books, Trouble> {
+        let mut unknown = Vec::new();
+        let mut known = Vec::new();
+        for wants in wanted {
+            match self.shared.under_way.known(wants) {
+                Some(states) => known.extend(states),
+                None => unknown.push(wants),
+            }
+        }
+        let mut books = if unknown.is_empty() && !self.shared.pool.has_moved_time() {
+            pipeline.say("BEGIN");
+            Books::new(self.shared.clock.now())
+        } else {
+            let asked = Instant::now();
+            let books = read(client, unknown).await?;
+            self.shared.clock.learn(posthaste_now(&books), asked);
+            books
+        };
+        for (id, state) in known {
+            books.assume(id, state);
+        }
+        Ok(books)
     }
 }
 
@@ -368,7 +414,7 @@ impl Batch {
         self.bytes += wants
             .new
             .as_ref()
-            .map_or(0, |(email, _)| email.content.len());
+            .map_or(0, |entry| entry.email.content.len());
         self.jobs.push(job);
         None
     }
@@ -433,11 +479,11 @@ async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trou
     Ok(books)
 }
 
-/// To whom those emails go whose callers wait for the first attempts.
+/// To whom those emails go whose first attempts begin at once.
 fn asked(emails: &[&NewEntry]) -> Asked {
     let mut asked = Asked::default();
-    for (email, first) in emails {
-        if *first == First::Caller {
+    for NewEntry { email, begins, .. } in emails {
+        if begins.is_some() {
             asked.add(&email.owner, email.envelope.recipients.iter());
         }
     }

@@ -1,10 +1,12 @@
 //! New emails.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
+use posthaste_core::address::Address;
 use posthaste_core::email::NewEmail;
-use posthaste_core::port::{Accepted, Opened, StoreError, StoreResult};
+use posthaste_core::port::{Accepted, Opened, Opener, Started, StoreError, StoreResult};
 use posthaste_core::status::Status;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -12,7 +14,7 @@ use super::error::store_error;
 use super::state_row::{self, named};
 use super::writer::{Flush, record_move};
 use super::{SqliteStore, corrupt, micros, now_of, suppressed};
-use crate::ledger::{First, begin_accepted, begun, rounded_up};
+use crate::ledger::{First, begun, rounded_up};
 
 impl SqliteStore {
     pub(super) async fn accept_all(
@@ -26,12 +28,14 @@ impl SqliteStore {
             First::Finder
         };
         // Each entry stands for itself: one that fails spoils no other.
+        let rows = NewRow::all_of(emails);
         self.writer
             .run(move |flush| {
-                Ok(emails
-                    .iter()
-                    .map(|email| flush.isolated(|flush| accept(flush, email, first)))
-                    .collect())
+                let each = |row: &Prepared| {
+                    let row = row.as_ref().map_err(Clone::clone)?;
+                    flush.isolated(|flush| accept(flush, row, first))
+                };
+                Ok(rows.iter().map(each).collect())
             })
             .await
     }
@@ -39,14 +43,20 @@ impl SqliteStore {
     pub(super) async fn accept_and_begin(
         &self,
         emails: Vec<NewEmail>,
+        opener: Opener,
         worker: &str,
         lease: Duration,
     ) -> StoreResult<Vec<StoreResult<Opened>>> {
         let worker = worker.to_owned();
+        let first = First::from(opener);
+        let rows = NewRow::all_of(emails);
         self.writer
             .run(move |flush| {
-                let mut open = |email| flush.isolated(|flush| open(flush, email, &worker, lease));
-                Ok(emails.iter().map(&mut open).collect())
+                let each = |row: &Prepared| {
+                    let row = row.as_ref().map_err(Clone::clone)?;
+                    flush.isolated(|flush| open(flush, row, first, &worker, lease))
+                };
+                Ok(rows.iter().map(each).collect())
             })
             .await
     }
@@ -64,8 +74,11 @@ impl SqliteStore {
     ) -> StoreResult<Accepted> {
         let now = now_of(&*self.clock);
         within(transaction, |savepoint| {
-            let accepted = insert(savepoint, email, First::Finder, now)?;
+            let columns = Columns::of(email)?;
+            let accepted = insert(savepoint, email, &columns, now)?;
             if accepted == Accepted::Created {
+                let state = First::Finder.state(email, now);
+                state_row::insert(savepoint, email.id, email.priority, &state)?;
                 record_move(savepoint, now, None, Some(Status::Pending), 1)?;
             }
             Ok(accepted)
@@ -86,15 +99,12 @@ impl SqliteStore {
     ) -> StoreResult<Opened> {
         let now = now_of(&*self.clock);
         within(transaction, |savepoint| {
-            Ok(match insert(savepoint, email, First::Caller, now)? {
+            let columns = Columns::of(email)?;
+            Ok(match insert(savepoint, email, &columns, now)? {
                 Accepted::Created => {
-                    let to = &email.envelope.recipients;
-                    let suppressed = suppressed::among(savepoint, &email.owner, to.iter())?;
-                    let started = begun(email, suppressed, worker, lease, now);
-                    let started = started.ok_or_else(not_begun)?;
-                    state_row::update(savepoint, email.id, &started.state)?;
+                    let begun = begin(savepoint, email, First::Caller, worker, lease, now)?;
                     record_move(savepoint, now, None, Some(Status::Sending), 1)?;
-                    Opened::Started(Box::new(started))
+                    Opened::Started(begun)
                 }
                 Accepted::Replayed(id, status) => Opened::Replayed(id, status),
                 Accepted::KeyConflict(id) => Opened::KeyConflict(id),
@@ -118,29 +128,58 @@ impl SqliteStore {
     }
 }
 
-fn accept(flush: &mut Flush<'_>, email: &NewEmail, first: First) -> rusqlite::Result<Accepted> {
-    let accepted = insert(flush, email, first, flush.now())?;
+fn accept(flush: &mut Flush<'_>, row: &Arc<NewRow>, first: First) -> rusqlite::Result<Accepted> {
+    let NewRow { email, columns } = &**row;
+    let now = flush.now();
+    let accepted = insert(flush, email, columns, now)?;
     if accepted == Accepted::Created {
+        let state = first.state(email, now);
+        state_row::insert(flush, email.id, email.priority, &state)?;
         flush.count(None, Some(Status::Pending), 1);
+        if state.last_queued_at.is_some() {
+            flush.memory.accepted(row, state, now);
+        }
     }
     Ok(accepted)
 }
 
-/// Accepts an email whose caller waits, and begins its first attempt.
+/// Accepts an email and begins its first attempt.
 fn open(
     flush: &mut Flush<'_>,
-    email: &NewEmail,
+    row: &NewRow,
+    first: First,
     worker: &str,
     lease: Duration,
 ) -> rusqlite::Result<Opened> {
-    Ok(match accept(flush, email, First::Caller)? {
+    let NewRow { email, columns } = row;
+    let now = flush.now();
+    Ok(match insert(flush, email, columns, now)? {
         Accepted::Created => {
-            let started = begin_accepted(flush, email, worker, lease)?;
-            Opened::Started(Box::new(started.ok_or_else(not_begun)?))
+            let begun = begin(flush, email, first, worker, lease, now)?;
+            flush.count(None, Some(Status::Pending), 1);
+            flush.count(Some(Status::Pending), Some(Status::Sending), 1);
+            flush.memory.keep_state(email.id, begun.state.clone());
+            Opened::Started(begun)
         }
         Accepted::Replayed(id, status) => Opened::Replayed(id, status),
         Accepted::KeyConflict(id) => Opened::KeyConflict(id),
     })
+}
+
+/// Writes the state of a new email whose first attempt begins in the same breath.
+fn begin(
+    connection: &Connection,
+    email: &NewEmail,
+    first: First,
+    worker: &str,
+    lease: Duration,
+    now: Timestamp,
+) -> rusqlite::Result<Box<Started>> {
+    let to = &email.envelope.recipients;
+    let suppressed = suppressed::among(connection, &email.owner, to.iter())?;
+    let begun = begun(email, first, suppressed, worker, lease, now).ok_or_else(not_begun)?;
+    state_row::insert(connection, email.id, email.priority, &begun.state)?;
+    Ok(Box::new(begun))
 }
 
 fn not_begun() -> rusqlite::Error {
@@ -168,19 +207,56 @@ fn within<T>(
     Ok(done)
 }
 
-/// Inserts an email and its state, unless the key was used before.
+/// A new email with what is made of it before the writer gets it: there is only one writer.
+pub(super) struct NewRow {
+    pub(super) email: NewEmail,
+    columns: Columns,
+}
+
+/// A row, or why it cannot be one.
+type Prepared = StoreResult<Arc<NewRow>>;
+
+impl NewRow {
+    fn all_of(emails: Vec<NewEmail>) -> Vec<Prepared> {
+        let prepare = |email| {
+            let columns = Columns::of(&email).map_err(store_error)?;
+            Ok(Arc::new(Self { email, columns }))
+        };
+        emails.into_iter().map(prepare).collect()
+    }
+}
+
+/// The columns of an email that are not its fields.
+struct Columns {
+    recipients: String,
+    first_recipient: String,
+    header_to: String,
+    metadata: String,
+    policy: String,
+}
+
+impl Columns {
+    fn of(email: &NewEmail) -> rusqlite::Result<Self> {
+        let recipients = &email.envelope.recipients;
+        let first_recipient = recipients.first().map(Address::folded);
+        Ok(Self {
+            recipients: json(recipients)?,
+            first_recipient: first_recipient.unwrap_or_default(),
+            header_to: json(&email.summary.to)?,
+            metadata: json(&email.metadata)?,
+            policy: json(&email.policy)?,
+        })
+    }
+}
+
+/// Inserts an email, unless the key was used before. Its state is the caller's to insert.
 fn insert(
     connection: &Connection,
     email: &NewEmail,
-    first: First,
+    columns: &Columns,
     now: Timestamp,
 ) -> rusqlite::Result<Accepted> {
     let send_at = email.send_at.map(rounded_up);
-    let recipients = &email.envelope.recipients;
-    let first_recipient = recipients
-        .first()
-        .map(posthaste_core::address::Address::folded)
-        .unwrap_or_default();
     let inserted = connection
         .prepare_cached(
             "INSERT INTO posthaste_email (id, owner, message_key, payload_hash, template, priority,
@@ -199,14 +275,14 @@ fn insert(
             email.template,
             email.priority.as_str(),
             email.envelope.from.as_str(),
-            json(recipients)?,
-            recipients.len(),
-            first_recipient,
+            columns.recipients,
+            email.envelope.recipients.len(),
+            columns.first_recipient,
             email.summary.from,
-            json(&email.summary.to)?,
+            columns.header_to,
             email.summary.subject,
-            json(&email.metadata)?,
-            json(&email.policy)?,
+            columns.metadata,
+            columns.policy,
             send_at.map(micros),
             email.expires_at.map(micros),
             email.traceparent,
@@ -219,8 +295,6 @@ fn insert(
         let (owner, key) = (&email.owner, &email.message_key);
         return existing(connection, owner, key, &email.payload_hash);
     }
-    let state = first.state(email, now);
-    state_row::insert(connection, email.id, email.priority, &state)?;
     Ok(Accepted::Created)
 }
 

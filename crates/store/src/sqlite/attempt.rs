@@ -9,14 +9,63 @@ use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::{Event, Refusal, State};
 use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult, Unticketed};
 
+use rusqlite::Connection;
+
 use super::email_row::started_of;
+use super::memory::Fresh;
 use super::schedule::{take_in_turn, waited_too_long};
-use super::{SqliteStore, micros};
-use crate::ledger;
+use super::writer::Flush;
+use super::{SqliteStore, micros, suppressed};
+use crate::ledger::{self, Suppressed};
 use crate::turn::Turn;
 
 /// What `begin` says before the content is read.
-type Opened = Result<State, Option<Refusal>>;
+type Opened = Result<Opening, Option<Refusal>>;
+
+/// An attempt that began.
+pub(super) struct Opening {
+    id: EmailId,
+    state: State,
+    /// The email itself, if the writer still had it, and which of its recipients get nothing.
+    fresh: Option<(Fresh, Suppressed)>,
+}
+
+impl Opening {
+    fn of(flush: &mut Flush<'_>, id: EmailId, state: State) -> rusqlite::Result<Self> {
+        let fresh = match flush.memory.take_fresh(id) {
+            Some(fresh) => {
+                let email = fresh.email();
+                let to = email.envelope.recipients.iter();
+                let suppressed = suppressed::among(flush, &email.owner, to)?;
+                Some((fresh, suppressed))
+            }
+            None => None,
+        };
+        Ok(Self { id, state, fresh })
+    }
+
+    pub(super) fn all_of(
+        flush: &mut Flush<'_>,
+        begun: Vec<(EmailId, State)>,
+    ) -> rusqlite::Result<Vec<Self>> {
+        let begun = begun.into_iter();
+        begun
+            .map(|(id, state)| Self::of(flush, id, state))
+            .collect()
+    }
+
+    fn started(self, connection: &Connection, now: Timestamp) -> rusqlite::Result<Started> {
+        match self.fresh {
+            Some((fresh, suppressed)) => Ok(fresh.started(self.state, suppressed, now)),
+            None => started_of(connection, self.id, self.state, now),
+        }
+    }
+
+    fn remembered(self, now: Timestamp) -> Option<Started> {
+        let (fresh, suppressed) = self.fresh?;
+        Some(fresh.started(self.state, suppressed, now))
+    }
+}
 
 impl SqliteStore {
     pub(super) async fn begin_all(
@@ -33,36 +82,37 @@ impl SqliteStore {
                     worker: &worker,
                     lease,
                 };
-                let opened: rusqlite::Result<Vec<(EmailId, Opened)>> = ids
-                    .iter()
-                    .copied()
-                    .map(|id| {
-                        Ok((
-                            id,
-                            match ledger::apply(flush, id, &event)? {
-                                Some(Ok(applied)) => Ok(applied.next),
-                                Some(Err(refusal)) => Err(Some(refusal)),
-                                None => Err(None),
-                            },
-                        ))
+                let begin = |id| {
+                    Ok(match ledger::apply(flush, id, &event)? {
+                        Some(Ok(applied)) => Ok(Opening::of(flush, id, applied.next)?),
+                        Some(Err(refusal)) => Err(Some(refusal)),
+                        None => Err(None),
                     })
-                    .collect();
+                };
+                let opened: rusqlite::Result<Vec<Opened>> =
+                    ids.iter().copied().map(begin).collect();
                 Ok((opened?, flush.now()))
             })
             .await?;
-        let begun = opened
-            .iter()
-            .filter_map(|(id, opened)| Some((*id, opened.clone().ok()?)));
-        let mut started = self.read_started(begun.collect(), now).await?.into_iter();
-        Ok(opened
+        let (mut begun, mut refused) = (Vec::new(), Vec::new());
+        for opened in opened {
+            match opened {
+                Ok(opening) => {
+                    begun.push(opening);
+                    refused.push(None);
+                }
+                Err(Some(refusal)) => refused.push(Some(Begun::Refused(refusal))),
+                Err(None) => refused.push(Some(Begun::NotFound)),
+            }
+        }
+        let mut started = self.read_started(begun, now).await?.into_iter();
+        let mut started = || match started.next() {
+            Some(started) => Begun::Started(Box::new(started)),
+            None => Begun::NotFound,
+        };
+        Ok(refused
             .into_iter()
-            .map(|(_, opened)| match opened {
-                Ok(_) => started
-                    .next()
-                    .map_or(Begun::NotFound, |started| Begun::Started(Box::new(started))),
-                Err(Some(refusal)) => Begun::Refused(refusal),
-                Err(None) => Begun::NotFound,
-            })
+            .map(|refused| refused.unwrap_or_else(&mut started))
             .collect())
     }
 
@@ -71,22 +121,28 @@ impl SqliteStore {
     /// nobody would hold their leases.
     pub(super) async fn read_started(
         &self,
-        begun: Vec<(EmailId, State)>,
+        begun: Vec<Opening>,
         now: Timestamp,
     ) -> StoreResult<Vec<Started>> {
-        let leases: Vec<Lease> = begun
-            .iter()
-            .map(|(id, state)| Lease {
-                id: *id,
-                token: state.lease_token,
-            })
-            .collect();
+        if begun.iter().all(|opening| opening.fresh.is_some()) {
+            let started = begun
+                .into_iter()
+                .filter_map(|opening| opening.remembered(now));
+            return Ok(started.collect());
+        }
+        let lease = |opening: &Opening| Lease {
+            id: opening.id,
+            token: opening.state.lease_token,
+        };
+        let leases = begun.iter().map(lease).collect();
         let read = self
             .readers
             .run(move |connection| {
+                // One snapshot: the pages that were read for one email serve the next.
+                let connection = connection.unchecked_transaction()?;
                 begun
                     .into_iter()
-                    .map(|(id, state)| started_of(connection, id, state, now))
+                    .map(|opening| opening.started(&connection, now))
                     .collect()
             })
             .await;
@@ -116,7 +172,7 @@ impl SqliteStore {
             return Ok(Unticketed::default());
         }
         let (worker, budgets) = (worker.to_owned(), budgets.clone());
-        let (found, now) = self
+        let (begun, dead, now) = self
             .writer
             .run(move |flush| {
                 let mut found = Vec::new();
@@ -131,10 +187,10 @@ impl SqliteStore {
                     )?;
                     found.extend(one.map(|one| (id, one)));
                 }
-                Ok((found, flush.now()))
+                let (begun, dead) = ledger::sorted(found);
+                Ok((Opening::all_of(flush, begun)?, dead, flush.now()))
             })
             .await?;
-        let (begun, dead) = ledger::sorted(found);
         let started = self.read_started(begun, now).await?;
         Ok(Unticketed { started, dead })
     }
@@ -240,7 +296,7 @@ pub(super) const UNTICKETED: [&str; 4] = [
 ];
 
 fn unticketed(
-    connection: &rusqlite::Connection,
+    connection: &Connection,
     most: usize,
     before: i64,
     now: i64,

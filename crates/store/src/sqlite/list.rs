@@ -203,6 +203,10 @@ fn held_by(status: Status) -> Vec<String> {
     let waits = format!("{ids} status = '{status}' AND waiting_for IS NULL");
     match status {
         Status::Failed => vec![waits, format!("{ids} waiting_for IS NOT NULL")],
+        Status::Sending => vec![format!(
+            "SELECT id FROM posthaste_email_log INDEXED BY posthaste_email_log_lease
+             WHERE locked_until IS NOT NULL AND status = '{status}'"
+        )],
         status if status.is_terminal() => vec![format!("{ids} status = '{status}'")],
         _ => vec![waits],
     }

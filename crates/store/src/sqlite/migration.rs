@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0004_desk.sql"),
     include_str!("../../migrations/sqlite/0005_inline.sql"),
     include_str!("../../migrations/sqlite/0006_ways_out.sql"),
+    include_str!("../../migrations/sqlite/0007_cheap_writes.sql"),
 ];
 
 /// Where it remembers them.

@@ -18,6 +18,7 @@ mod history;
 mod inbox;
 mod key;
 mod list;
+mod memory;
 mod message;
 mod migration;
 mod operation;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use posthaste_core::email::EmailId;
 use posthaste_core::port::{Budgets, StoreResult, Unticketed};
 
+use super::attempt::Opening;
 use super::writer::Flush;
 use super::{SqliteStore, micros};
 use crate::ledger;
@@ -41,7 +42,7 @@ impl SqliteStore {
         }
         let turn = self.parked_turns.next();
         let (ways, worker, budgets) = (waiting_for.to_owned(), worker.to_owned(), budgets.clone());
-        let (found, now) = self
+        let (begun, dead, now) = self
             .writer
             .run(move |flush| {
                 let mut found = Vec::new();
@@ -49,10 +50,10 @@ impl SqliteStore {
                     let one = ledger::begin_parked(flush, id, &ways, &worker, lease, &budgets)?;
                     found.extend(one.map(|one| (id, one)));
                 }
-                Ok((found, flush.now()))
+                let (begun, dead) = ledger::sorted(found);
+                Ok((Opening::all_of(flush, begun)?, dead, flush.now()))
             })
             .await?;
-        let (begun, dead) = ledger::sorted(found);
         let started = self.read_started(begun, now).await?;
         Ok(Unticketed { started, dead })
     }

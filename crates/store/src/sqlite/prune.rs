@@ -9,7 +9,7 @@ use super::state_row::named;
 use super::writer::Flush;
 use super::{SqliteStore, micros};
 use crate::prune::{Purge, before};
-use crate::statistics::{HOURS_KEPT, MINUTES_KEPT};
+use crate::statistics::{MINUTES_KEPT, QUARTER, QUARTERS_KEPT};
 use crate::sweep::smallest_id;
 
 const MICROS_PER_MINUTE: i64 = 60_000_000;
@@ -168,10 +168,15 @@ pub(super) fn return_pages(flush: &Flush<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Adds up old minutes by hour, and old hours into the number for minute 0. Sums stay the same.
+/// Adds up old minutes by the quarter of an hour, and old quarters into the number for minute 0. Sums
+/// stay the same.
 fn compact_statistics(flush: &Flush<'_>) -> rusqlite::Result<()> {
     let minute = micros(flush.now()) / MICROS_PER_MINUTE;
-    for (before, bucket) in [(minute - MINUTES_KEPT, 60), (minute - HOURS_KEPT, i64::MAX)] {
+    let rounds = [
+        (minute - MINUTES_KEPT, QUARTER),
+        (minute - QUARTERS_KEPT, i64::MAX),
+    ];
+    for (before, bucket) in rounds {
         flush.execute(
             "INSERT INTO posthaste_stat (minute, from_status, to_status, n)
              SELECT minute - minute % ?2, from_status, to_status, sum(n) FROM posthaste_stat

@@ -1,18 +1,16 @@
 //! The row of `email_log` as the lifecycle's `State`, and every way it is written.
 
 use posthaste_core::Timestamp;
-use posthaste_core::address::Address;
 use posthaste_core::email::{EmailId, Recipient};
 use posthaste_core::lifecycle::{Event, State, Transition};
 use posthaste_core::status::{DeadReason, Priority, Status};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql as _, params, params_from_iter};
 
 use super::email_row::from_json;
 use super::writer::Flush;
-use super::{
-    act, alert, attempt_row, corrupt, event, from_micros, micros, prune, recipient_row, suppressed,
-};
-use crate::ledger::{Facts, Ledger, Suppressed};
+use super::{act, alert, attempt_row, corrupt, event, from_micros, micros, prune, recipient_row};
+use crate::ledger::{Facts, Ledger};
 use crate::statistics::counted_steps;
 use crate::turn::place_of;
 
@@ -97,7 +95,7 @@ pub(super) fn load(connection: &Connection, id: EmailId) -> rusqlite::Result<Opt
         .optional()
 }
 
-/// Inserts the state of a new email.
+/// Inserts the state of a new email, whose first attempt may have begun.
 pub(super) fn insert(
     connection: &Connection,
     id: EmailId,
@@ -108,16 +106,21 @@ pub(super) fn insert(
         .prepare_cached(
             "INSERT INTO posthaste_email_log
              (id, status, phase, attempt_number, attempt_count, budget_from,
-                 max_attempts, next_attempt_at, lease_token, lost_count, unknown_count,
-                 possible_duplicate, last_queued_at, inline, priority)
-             VALUES (?1, ?2, ?3, 0, 0, 0, ?4, ?5, 0, 0, 0, 0, ?6, ?7, ?8)",
+                 max_attempts, next_attempt_at, locked_until, lease_token, worker, started_at,
+                 lost_count, unknown_count, possible_duplicate, last_queued_at, inline, priority)
+             VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10, 0, 0, 0, ?11, ?12, ?13)",
         )?
         .execute(params![
             id.0,
             state.status.as_str(),
             state.phase.as_str(),
+            state.attempt_number,
             state.max_attempts,
             state.next_attempt_at.map(micros),
+            state.locked_until.map(micros),
+            state.lease_token,
+            state.worker,
+            state.started_at.map(micros),
             state.last_queued_at.map(micros),
             state.inline,
             place_of(priority),
@@ -133,7 +136,10 @@ impl Ledger for Flush<'_> {
     }
 
     fn state(&mut self, id: EmailId) -> rusqlite::Result<Option<State>> {
-        load(self, id)
+        match self.memory.take_state(id) {
+            Some(state) => Ok(Some(state)),
+            None => load(self, id),
+        }
     }
 
     fn facts(&mut self, id: EmailId) -> rusqlite::Result<Option<Facts>> {
@@ -159,10 +165,6 @@ impl Ledger for Flush<'_> {
         .optional()
     }
 
-    fn suppressed(&mut self, owner: &str, to: &[Address]) -> rusqlite::Result<Suppressed> {
-        suppressed::among(self, owner, to.iter())
-    }
-
     fn has_spent(&mut self, id: EmailId, number: u32) -> rusqlite::Result<bool> {
         attempt_row::has_spent(self, id, number)
     }
@@ -175,25 +177,11 @@ impl Ledger for Flush<'_> {
         transition: &Transition,
     ) -> rusqlite::Result<()> {
         let next = &transition.next;
-        match event {
-            // Two writes are frequent and touch columns that few or no indexes hold.
-            Event::Gate { .. } => {
-                let sql = "UPDATE posthaste_email_log SET phase = ?2, transport = ?3 WHERE id = ?1";
-                self.prepare_cached(sql)?
-                    .execute((id.0, next.phase.as_str(), &next.transport))?;
-            }
-            Event::Renew { .. } => {
-                let sql = "UPDATE posthaste_email_log SET locked_until = ?2 WHERE id = ?1";
-                self.prepare_cached(sql)?
-                    .execute((id.0, next.locked_until.map(micros)))?;
-            }
-            _ => {
-                update(self, id, next)?;
-                for (from, to) in counted_steps(before.status, event, next.status) {
-                    self.count(Some(from), Some(to), 1);
-                }
-            }
+        update(self, id, before, next)?;
+        for (from, to) in counted_steps(before.status, event, next.status) {
+            self.count(Some(from), Some(to), 1);
         }
+        self.memory.written(id, before.status, next);
         if let Some(attempt) = &transition.attempt {
             attempt_row::insert(self, id, attempt)?;
         }
@@ -246,51 +234,109 @@ impl Ledger for Flush<'_> {
     }
 }
 
-/// Writes a whole state.
-pub(super) fn update(connection: &Connection, id: EmailId, state: &State) -> rusqlite::Result<()> {
+/// The same columns by their names alone, in the same order.
+const NAMES: [&str; STATE_WIDTH] = [
+    "status",
+    "phase",
+    "attempt_number",
+    "attempt_count",
+    "budget_from",
+    "max_attempts",
+    "next_attempt_at",
+    "locked_until",
+    "lease_token",
+    "worker",
+    "started_at",
+    "lost_count",
+    "unknown_count",
+    "possible_duplicate",
+    "last_queued_at",
+    "last_error",
+    "error_class",
+    "dead_reason",
+    "fingerprint",
+    "sent_at",
+    "finished_at",
+    "inline",
+    "waiting_for",
+    "waits_until",
+    "transport",
+    "bound_to",
+    "tried",
+    "ignores_expiry",
+];
+
+fn values(state: &State) -> [ValueRef<'_>; STATE_WIDTH] {
+    let integer = |number: i64| ValueRef::Integer(number);
+    let count = |number: u32| ValueRef::Integer(number.into());
+    let time = |at: Option<Timestamp>| at.map_or(ValueRef::Null, |at| integer(micros(at)));
+    let text = optional_text;
+    [
+        ValueRef::from(state.status.as_str()),
+        ValueRef::from(state.phase.as_str()),
+        count(state.attempt_number),
+        count(state.attempt_count),
+        count(state.budget_from),
+        state.max_attempts.map_or(ValueRef::Null, count),
+        time(state.next_attempt_at),
+        time(state.locked_until),
+        integer(state.lease_token),
+        text(state.worker.as_deref()),
+        time(state.started_at),
+        count(state.lost_count),
+        count(state.unknown_count),
+        integer(state.possible_duplicate.into()),
+        time(state.last_queued_at),
+        text(state.last_error.as_deref()),
+        text(state.error_class.as_deref()),
+        text(state.dead_reason.map(DeadReason::as_str)),
+        text(state.fingerprint.as_deref()),
+        time(state.sent_at),
+        time(state.finished_at),
+        integer(state.inline.into()),
+        text(state.waiting_for.as_deref()),
+        time(state.waits_until),
+        text(state.transport.as_deref()),
+        text(state.bound_to.as_deref()),
+        text(state.tried.as_deref()),
+        integer(state.ignores_expiry.into()),
+    ]
+}
+
+fn optional_text(text: Option<&str>) -> ValueRef<'_> {
+    text.map_or(ValueRef::Null, ValueRef::from)
+}
+
+/// Writes what differs between two states of an email: SQLite then leaves alone the indexes and the
+/// checks that the rest is in. The same few differences come again and again, so their statements
+/// are prepared.
+fn update(
+    connection: &Connection,
+    id: EmailId,
+    before: &State,
+    next: &State,
+) -> rusqlite::Result<()> {
+    let (old, new) = (values(before), values(next));
+    let mut sql = String::with_capacity(320);
+    sql.push_str("UPDATE posthaste_email_log SET ");
+    let mut changed = Vec::with_capacity(STATE_WIDTH + 1);
+    for ((name, old), new) in NAMES.iter().zip(old).zip(new) {
+        if old != new {
+            if !changed.is_empty() {
+                sql.push_str(", ");
+            }
+            sql.push_str(name);
+            sql.push_str(" = ?");
+            changed.push(ToSqlOutput::Borrowed(new));
+        }
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    sql.push_str(" WHERE id = ?");
+    changed.push(id.0.to_sql()?);
     connection
-        .prepare_cached(
-            "UPDATE posthaste_email_log
-             SET status = ?2, phase = ?3, attempt_number = ?4, attempt_count = ?5,
-                 budget_from = ?6, max_attempts = ?7, next_attempt_at = ?8, locked_until = ?9,
-                 lease_token = ?10, worker = ?11, started_at = ?12, lost_count = ?13,
-                 unknown_count = ?14, possible_duplicate = ?15, last_queued_at = ?16,
-                 last_error = ?17, error_class = ?18, dead_reason = ?19, fingerprint = ?20,
-                 sent_at = ?21, finished_at = ?22, inline = ?23, waiting_for = ?24,
-                 waits_until = ?25, transport = ?26, bound_to = ?27, tried = ?28,
-                 ignores_expiry = ?29
-             WHERE id = ?1",
-        )?
-        .execute(params![
-            id.0,
-            state.status.as_str(),
-            state.phase.as_str(),
-            state.attempt_number,
-            state.attempt_count,
-            state.budget_from,
-            state.max_attempts,
-            state.next_attempt_at.map(micros),
-            state.locked_until.map(micros),
-            state.lease_token,
-            state.worker,
-            state.started_at.map(micros),
-            state.lost_count,
-            state.unknown_count,
-            state.possible_duplicate,
-            state.last_queued_at.map(micros),
-            state.last_error,
-            state.error_class,
-            state.dead_reason.map(|reason| reason.as_str()),
-            state.fingerprint,
-            state.sent_at.map(micros),
-            state.finished_at.map(micros),
-            state.inline,
-            state.waiting_for,
-            state.waits_until.map(micros),
-            state.transport,
-            state.bound_to,
-            state.tried,
-            state.ignores_expiry,
-        ])?;
-    Ok(())
+        .prepare_cached(&sql)?
+        .execute(params_from_iter(changed))
+        .map(drop)
 }

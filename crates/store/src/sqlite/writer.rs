@@ -19,6 +19,7 @@ use rusqlite::Connection;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::error::store_error;
+use super::memory::Memory;
 use super::{micros, now_of};
 
 /// At most this many jobs share a commit.
@@ -71,6 +72,8 @@ pub(super) struct Writer {
 pub(super) struct Flush<'a> {
     connection: &'a Connection,
     now: Timestamp,
+    /// What is known of emails without reading them.
+    pub(super) memory: &'a mut Memory,
     /// Transitions of the job that runs now; they count once it succeeds.
     moves: BTreeMap<(Option<Status>, Option<Status>), i64>,
     /// Whether each job has a savepoint of its own.
@@ -120,7 +123,10 @@ impl Flush<'_> {
         let moves = std::mem::replace(&mut self.moves, before);
         let undone = match &result {
             Ok(_) => Ok(()),
-            Err(_) => execute(self, "ROLLBACK TO work"),
+            Err(_) => {
+                self.memory.clear();
+                execute(self, "ROLLBACK TO work")
+            }
         };
         if let Err(error) = undone.and_then(|()| execute(self, "RELEASE work")) {
             let cause = result.err().unwrap_or(error);
@@ -211,6 +217,7 @@ fn write(
     changed: &Notify,
 ) {
     let mut version = data_version(connection);
+    let mut memory = Memory::default();
     loop {
         let first = match jobs.recv_timeout(LOOK_INTERVAL) {
             Ok(job) => Some(job),
@@ -221,7 +228,7 @@ fn write(
             let batch = std::iter::once(first)
                 .chain(jobs.try_iter())
                 .take(JOBS_PER_FLUSH);
-            flush(connection, batch.collect(), clock);
+            flush(connection, batch.collect(), clock, &mut memory);
         }
         // This number changes only when another connection writes. Ours do not.
         let present = data_version(connection);
@@ -240,11 +247,18 @@ fn data_version(connection: &Connection) -> Option<i64> {
         .ok()
 }
 
-fn flush(connection: &Connection, mut jobs: Vec<Box<dyn Job>>, clock: &dyn Clock) {
-    let result = match commit_together(connection, &mut jobs, clock, false) {
+fn flush(
+    connection: &Connection,
+    mut jobs: Vec<Box<dyn Job>>,
+    clock: &dyn Clock,
+    memory: &mut Memory,
+) {
+    let result = match commit_together(connection, &mut jobs, clock, memory, false) {
         Ok(Committed::Yes) => Ok(()),
         // One of them fails: find out which, and let the others pass.
-        Ok(Committed::Spoiled) => commit_together(connection, &mut jobs, clock, true).map(drop),
+        Ok(Committed::Spoiled) => {
+            commit_together(connection, &mut jobs, clock, memory, true).map(drop)
+        }
         Err(error) => Err(error),
     };
     for job in jobs {
@@ -262,11 +276,15 @@ fn commit_together(
     connection: &Connection,
     jobs: &mut [Box<dyn Job>],
     clock: &dyn Clock,
+    memory: &mut Memory,
     careful: bool,
 ) -> StoreResult<Committed> {
-    let result = run_together(connection, jobs, clock, careful);
-    if !matches!(result, Ok(Committed::Yes)) && !connection.is_autocommit() {
-        execute(connection, "ROLLBACK")?;
+    let result = run_together(connection, jobs, clock, memory, careful);
+    if !matches!(result, Ok(Committed::Yes)) {
+        memory.clear();
+        if !connection.is_autocommit() {
+            execute(connection, "ROLLBACK")?;
+        }
     }
     result
 }
@@ -275,13 +293,17 @@ fn run_together(
     connection: &Connection,
     jobs: &mut [Box<dyn Job>],
     clock: &dyn Clock,
+    memory: &mut Memory,
     careful: bool,
 ) -> StoreResult<Committed> {
     execute(connection, "BEGIN IMMEDIATE")?;
+    // From here to the end nobody else can write.
+    memory.follow(data_version(connection));
     let mut flush = Flush {
         connection,
         // Not before: another process may have kept us waiting.
         now: now_of(clock),
+        memory,
         moves: BTreeMap::new(),
         careful,
         spoiled: false,

@@ -67,15 +67,15 @@ pub async fn what_happened_is_told_when_it_happened(fixture: &impl StoreFixture)
     assert_eq!(sums(&scene.history(1, 30).await), [1, 0, 0, 1]);
 }
 
-pub async fn what_was_compacted_is_told_by_the_hour(fixture: &impl StoreFixture) {
+pub async fn what_was_compacted_is_told_by_the_quarter(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     scene.ended(an_email("a"), sent()).await;
-    scene.advance(72 * HOUR).await;
+    scene.advance(22 * HOUR).await;
     scene.ended(an_email("b"), sent()).await;
-    let before = scene.history(60, 120).await;
+    let before = scene.history(15, 96).await;
     assert_eq!(sums(&before), [2, 2, 0, 0]);
     scene.store.prune(KEEP_ALL, 1000).await.expect("prune");
-    let after = scene.history(60, 120).await;
+    let after = scene.history(15, 96).await;
     let told = |steps: &[HistoryStep]| -> Vec<HistoryStep> {
         let something = |step: &&HistoryStep| step.accepted + step.sent > 0;
         steps.iter().filter(something).copied().collect()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Refusal;
-use posthaste_core::port::{Acted, Action, Finish, Opened, Started};
+use posthaste_core::port::{Acted, Action, Finish, Opened, Opener, Started};
 use posthaste_core::status::{DeadReason, Outcome, Phase, Status};
 
 use super::StoreFixture;
@@ -14,7 +14,7 @@ use crate::{EmailBuilder, an_email, dead, sent, transient};
 async fn open<F: StoreFixture>(scene: &Scene<'_, F>, email: EmailBuilder) -> Opened {
     let opened = scene
         .store
-        .accept_begun(vec![email.build()], WORKER, LEASE)
+        .accept_begun(vec![email.build()], Opener::Caller, WORKER, LEASE)
         .await;
     let mut opened = opened.expect("accept");
     assert_eq!(opened.len(), 1);
@@ -78,7 +78,9 @@ pub async fn of_many_callers_with_one_key_one_sends(fixture: &impl StoreFixture)
         let store = std::sync::Arc::clone(store);
         async move {
             let email = an_email("a").build();
-            let mut opened = store.accept_begun(vec![email], WORKER, LEASE).await;
+            let mut opened = store
+                .accept_begun(vec![email], Opener::Caller, WORKER, LEASE)
+                .await;
             opened.as_mut().expect("accept").remove(0).expect("accept")
         }
     })

@@ -268,7 +268,7 @@ macro_rules! store_conformance {
             history {
                 an_empty_history_has_all_its_steps,
                 what_happened_is_told_when_it_happened,
-                what_was_compacted_is_told_by_the_hour,
+                what_was_compacted_is_told_by_the_quarter,
             }
             statistics {
                 an_empty_store_has_zeros_for_everything,

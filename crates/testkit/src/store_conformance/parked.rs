@@ -6,7 +6,7 @@ use posthaste_core::decision::Parking;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Refusal;
 use posthaste_core::port::{
-    Acted, Action, Budgets, EmailFilter, Lease, SharedStore, Started, Unticketed,
+    Acted, Action, Budgets, EmailFilter, Lease, Opener, SharedStore, Started, Unticketed,
 };
 use posthaste_core::status::{DeadReason, Outcome, Phase, Priority, Status};
 
@@ -329,7 +329,7 @@ pub async fn a_first_attempt_that_was_parked_was_not_its_callers(fixture: &impl 
     let scene = Scene::new(fixture);
     let opened = scene
         .store
-        .accept_begun(vec![an_email("a").build()], WORKER, LEASE)
+        .accept_begun(vec![an_email("a").build()], Opener::Caller, WORKER, LEASE)
         .await;
     let opened = opened.expect("accept").remove(0).expect("accept");
     let posthaste_core::port::Opened::Started(started) = opened else {

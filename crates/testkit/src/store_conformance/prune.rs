@@ -165,7 +165,7 @@ pub async fn compacted_statistics_add_up_to_the_same(fixture: &impl StoreFixture
         assert_eq!(after, before, "round {round}");
         assert_eq!(after.accepted, accepted);
         assert_consistent(fixture).await;
-        // Over the ages at which minutes become hours and hours become one number.
+        // Over the ages at which minutes become quarters and quarters become one number.
         scene.advance(if round < 4 { DAY } else { 14 * DAY }).await;
     }
     scene

@@ -1,6 +1,6 @@
 //! Senders are told who gets nothing any more.
 
-use posthaste_core::port::{Opened, Started};
+use posthaste_core::port::{Opened, Opener, Started};
 use posthaste_core::status::DeadReason;
 use posthaste_core::suppression::Suppression;
 
@@ -36,7 +36,7 @@ async fn suppress<F: StoreFixture>(
 async fn opened<F: StoreFixture>(scene: &Scene<'_, F>, email: EmailBuilder) -> Started {
     let opened = scene
         .store
-        .accept_begun(vec![email.build()], WORKER, LEASE)
+        .accept_begun(vec![email.build()], Opener::Caller, WORKER, LEASE)
         .await;
     match opened.expect("accept").remove(0).expect("accept") {
         Opened::Started(started) => *started,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::email::EmailId;
-use posthaste_core::port::{Action, Finish, Lease};
+use posthaste_core::port::{Action, Finish, Lease, Opener};
 use posthaste_core::status::{Outcome, Status};
 use posthaste_core::way::{BreakerRules, FaultNote, WayAnswer, WayEvent, WayName};
 
@@ -49,7 +49,10 @@ pub async fn a_route_is_kept_and_handed_to_the_sender(fixture: &impl StoreFixtur
         assert_eq!(found[0].route.as_deref(), route);
     }
     let email = an_email("inline").route("bulk").build();
-    let opened = scene.store.accept_begun(vec![email], "w", LEASE).await;
+    let opened = scene
+        .store
+        .accept_begun(vec![email], Opener::Caller, "w", LEASE)
+        .await;
     let opened = opened.expect("accept").remove(0).expect("accept");
     let posthaste_core::port::Opened::Started(started) = opened else {
         panic!("not started: {opened:?}")

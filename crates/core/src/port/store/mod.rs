@@ -33,11 +33,11 @@ pub trait EmailStore: Send + Sync {
         ticketed: bool,
     ) -> StoreResult<Vec<StoreResult<Accepted>>>;
 
-    /// Keeps new emails whose first attempts begin in the same commit: their callers wait for
-    /// them. These attempts are not counted.
+    /// Keeps new emails whose first attempts begin in the same commit.
     async fn accept_begun(
         &self,
         emails: Vec<NewEmail>,
+        opener: Opener,
         worker: &str,
         lease: Duration,
     ) -> StoreResult<Vec<StoreResult<Opened>>>;

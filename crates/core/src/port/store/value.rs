@@ -40,6 +40,15 @@ pub enum Accepted {
     KeyConflict(EmailId),
 }
 
+/// Who makes the first attempt of an email that begins as it is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opener {
+    /// Its caller waits for it. That attempt is not counted.
+    Caller,
+    /// A sender that had room for one more.
+    Sender,
+}
+
 /// What became of an email that was handed in to be tried at once.
 #[derive(Debug, Clone)]
 pub enum Opened {

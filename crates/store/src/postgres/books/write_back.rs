@@ -41,9 +41,64 @@ pub(in crate::postgres) const UPDATE_STATES: &str =
              transport, bound_to, tried, ignores_expiry)
      WHERE l.id = u.id";
 
+/// Those of states that were taken for granted. Unless all of them were right, nothing may be
+/// committed: that is what the division is for. `$1` to `$3` are what must still hold.
+macro_rules! fenced {
+    ($set:literal, $values:literal, $columns:literal) => {
+        concat!(
+            "WITH done AS (UPDATE email_log l SET ",
+            $set,
+            " FROM unnest($1::uuid[], $2::int8[], $3::text[]",
+            $values,
+            ") AS u (id, held_token, held_phase",
+            $columns,
+            ") WHERE l.id = u.id AND l.status = 'sending' AND l.lease_token = u.held_token
+                 AND l.phase = u.held_phase RETURNING 1)
+             SELECT 1 / (cardinality($1) = (SELECT count(*) FROM done))::int"
+        )
+    };
+}
+
+/// What a beginning changes.
+const UPDATE_BEGUN: &str = "UPDATE email_log l SET status = 'sending', phase = u.phase,
+         attempt_number = u.attempt_number, locked_until = u.locked_until,
+         lease_token = u.lease_token, worker = u.worker, started_at = u.started_at
+     FROM unnest($1::uuid[], $2::text[], $3::int4[], $4::timestamptz[], $5::int8[], $6::text[],
+             $7::timestamptz[])
+         AS u (id, phase, attempt_number, locked_until, lease_token, worker, started_at)
+     WHERE l.id = u.id";
+
 /// No index holds these columns.
 const UPDATE_GATED: &str = "UPDATE email_log l SET phase = 'committing', transport = u.transport
      FROM unnest($1::uuid[], $2::text[]) AS u (id, transport) WHERE l.id = u.id";
+const UPDATE_GATED_FENCED: &str = fenced!(
+    "phase = 'committing', transport = u.transport",
+    ", $4::text[]",
+    ", transport"
+);
+
+/// What the end of an attempt that succeeded changes, mostly.
+const UPDATE_SENT: &str = "UPDATE email_log l SET status = 'sent', phase = 'idle',
+         attempt_count = u.attempt_count, next_attempt_at = NULL, locked_until = NULL,
+         worker = NULL, started_at = NULL, sent_at = u.sent_at, finished_at = u.finished_at
+     FROM unnest($1::uuid[], $2::int4[], $3::timestamptz[], $4::timestamptz[])
+         AS u (id, attempt_count, sent_at, finished_at)
+     WHERE l.id = u.id";
+const UPDATE_SENT_FENCED: &str = fenced!(
+    "status = 'sent', phase = 'idle', attempt_count = u.attempt_count, next_attempt_at = NULL,
+     locked_until = NULL, worker = NULL, started_at = NULL, sent_at = u.sent_at,
+     finished_at = u.finished_at",
+    ", $4::int4[], $5::timestamptz[], $6::timestamptz[]",
+    ", attempt_count, sent_at, finished_at"
+);
+
+/// Says whether rows that are about to be written as a whole are as they were taken for granted,
+/// and locks them.
+const CHECK_ASSUMED: &str = "WITH held AS (SELECT l.id FROM email_log l
+         JOIN unnest($1::uuid[], $2::int8[], $3::text[]) AS u (id, token, phase) ON l.id = u.id
+         WHERE l.status = 'sending' AND l.lease_token = u.token AND l.phase = u.phase
+         FOR UPDATE OF l)
+     SELECT 1 / (cardinality($1) = (SELECT count(*) FROM held))::int";
 
 const UPDATE_RENEWED: &str = "UPDATE email_log l SET locked_until = u.locked_until
      FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, locked_until) WHERE l.id = u.id";
@@ -181,12 +236,11 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Commits what was sent before.
-    pub(in crate::postgres) fn commit(&mut self) {
+    /// Begins or commits.
+    pub(in crate::postgres) fn say(&mut self, sql: &'static str) {
         let client = self.client;
-        self.answers.push(Box::pin(
-            async move { client.batch_execute("COMMIT").await },
-        ));
+        self.answers
+            .push(Box::pin(async move { client.batch_execute(sql).await }));
     }
 
     /// Waits for all answers. The first error is the one that counts.
@@ -234,42 +288,101 @@ impl Books {
     }
 
     async fn write_states(&self, pipeline: &mut Pipeline<'_>) -> Result<(), Error> {
-        let whole: Vec<(&EmailId, &State)> = self
+        let whole = self.those(&self.changed);
+        let assumed: Vec<EmailId> = self
             .changed
             .iter()
-            .filter_map(|id| Some((id, self.states.get(id)?)))
+            .copied()
+            .filter(|id| self.assumed.contains_key(id))
             .collect();
+        if !assumed.is_empty() {
+            pipeline.send(CHECK_ASSUMED, self.fence(&assumed)).await?;
+        }
         if !whole.is_empty() {
             pipeline.send(UPDATE_STATES, state_values(&whole)).await?;
         }
-        let only = |some: &BTreeSet<EmailId>| -> Vec<EmailId> {
+        // Whatever is written as a whole is not written in part.
+        let only = |some: &BTreeSet<EmailId>| -> BTreeSet<EmailId> {
             some.difference(&self.changed).copied().collect()
         };
-        let gated = only(&self.gated);
-        if !gated.is_empty() {
-            let transports: Vec<Option<String>> = gated
-                .iter()
-                .map(|id| {
-                    self.states
-                        .get(id)
-                        .and_then(|state| state.transport.clone())
-                })
-                .collect();
-            pipeline
-                .send(UPDATE_GATED, values![uuids(&gated), transports])
-                .await?;
+        let begun = only(&self.begun);
+        if !begun.is_empty() {
+            let begun = self.those(&begun);
+            pipeline.send(UPDATE_BEGUN, begun_values(&begun)).await?;
         }
-        let renewed = only(&self.renewed);
+        // One that passes the gate and is sent in one breath is written as sent.
+        let sent = only(&self.sent);
+        let gated = only(&self.gated).difference(&sent).copied().collect();
+        self.write_held(
+            pipeline,
+            &sent,
+            sent_values,
+            [UPDATE_SENT, UPDATE_SENT_FENCED],
+        )
+        .await?;
+        self.write_held(
+            pipeline,
+            &gated,
+            gated_values,
+            [UPDATE_GATED, UPDATE_GATED_FENCED],
+        )
+        .await?;
+        let renewed: BTreeSet<EmailId> = only(&self.renewed).difference(&sent).copied().collect();
         if !renewed.is_empty() {
-            let until: Vec<Option<Timestamp>> = renewed
-                .iter()
-                .map(|id| self.states.get(id).and_then(|state| state.locked_until))
-                .collect();
+            let (ids, until): (Vec<EmailId>, Vec<Option<Timestamp>>) = self
+                .those(&renewed)
+                .into_iter()
+                .map(|(id, state)| (*id, state.locked_until))
+                .unzip();
             pipeline
-                .send(UPDATE_RENEWED, values![uuids(&renewed), until])
+                .send(UPDATE_RENEWED, values![uuids(&ids), until])
                 .await?;
         }
         Ok(())
+    }
+
+    /// Writes a part of states: of those that were read by the first statement, of those that were
+    /// taken for granted by the second.
+    async fn write_held(
+        &self,
+        pipeline: &mut Pipeline<'_>,
+        all: &BTreeSet<EmailId>,
+        values: fn(&[(&EmailId, &State)]) -> Vec<Value<'static>>,
+        [plain, fenced]: [&'static str; 2],
+    ) -> Result<(), Error> {
+        let (assumed, read): (BTreeSet<EmailId>, BTreeSet<EmailId>) =
+            all.iter().partition(|id| self.assumed.contains_key(id));
+        if !read.is_empty() {
+            let rows = self.those(&read);
+            let mut all = values![uuids(&read)];
+            all.extend(values(&rows));
+            pipeline.send(plain, all).await?;
+        }
+        if !assumed.is_empty() {
+            let rows = self.those(&assumed);
+            let ids: Vec<EmailId> = rows.iter().map(|(id, _)| **id).collect();
+            let mut all = self.fence(&ids);
+            all.extend(values(&rows));
+            pipeline.send(fenced, all).await?;
+        }
+        Ok(())
+    }
+
+    /// What must still hold of these: ids, tokens and phases.
+    fn fence(&self, ids: &[EmailId]) -> Vec<Value<'static>> {
+        let all = || ids.iter().filter_map(|id| self.assumed.get(id));
+        values![
+            uuids(ids),
+            all().map(|one| one.token).collect::<Vec<_>>(),
+            all().map(|one| one.phase.as_str()).collect::<Vec<_>>(),
+        ]
+    }
+
+    /// The states of these, in the order of their ids.
+    fn those<'a>(&'a self, some: &'a BTreeSet<EmailId>) -> Vec<(&'a EmailId, &'a State)> {
+        some.iter()
+            .filter_map(|id| Some((id, self.states.get(id)?)))
+            .collect()
     }
 
     async fn write_attempts(&self, pipeline: &mut Pipeline<'_>) -> Result<(), Error> {
@@ -410,11 +523,36 @@ impl Books {
     }
 }
 
+fn begun_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
+    values![
+        uuids(rows.iter().map(|(id, _)| *id)),
+        column(rows, |s| s.phase.as_str()),
+        column(rows, |s| int(s.attempt_number)),
+        column(rows, |s| s.locked_until),
+        column(rows, |s| s.lease_token),
+        column(rows, |s| s.worker.clone()),
+        column(rows, |s| s.started_at),
+    ]
+}
+
+fn gated_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
+    values![column(rows, |s| s.transport.clone())]
+}
+
+fn sent_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
+    values![
+        column(rows, |s| int(s.attempt_count)),
+        column(rows, |s| s.sent_at),
+        column(rows, |s| s.finished_at),
+    ]
+}
+
+fn column<T>(rows: &[(&EmailId, &State)], of: impl Fn(&State) -> T) -> Vec<T> {
+    rows.iter().map(|(_, state)| of(state)).collect()
+}
+
 /// The values of `UPDATE_STATES`.
 pub(in crate::postgres) fn state_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
-    fn column<T>(rows: &[(&EmailId, &State)], of: impl Fn(&State) -> T) -> Vec<T> {
-        rows.iter().map(|(_, state)| of(state)).collect()
-    }
     values![
         uuids(rows.iter().map(|(id, _)| *id)),
         column(rows, |s| s.status.as_str()),

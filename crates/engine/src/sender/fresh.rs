@@ -1,0 +1,35 @@
+//! Emails whose first attempt begins as they are accepted, because there is room for one more.
+//!
+//! They need no ticket and are not read again. They share the connections with what waits, and have
+//! as much room of their own, so that neither keeps the other from its turn for long.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use posthaste_core::port::Started;
+use posthaste_core::status::Priority;
+
+use super::Sender;
+use super::inline::Room;
+
+impl Sender {
+    /// Room for an email that begins as it is accepted, if there is any. What is not urgent stands in
+    /// line.
+    pub(crate) fn room_for_fresh(&self, priority: Priority) -> Option<Room> {
+        if priority == Priority::Low || !self.runs.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.room(&self.fresh_permits)
+    }
+
+    /// Sends an email that began in the store when it was asked at `asked`.
+    pub(crate) fn send_fresh(self: &Arc<Self>, started: Started, asked: Instant, room: Room) {
+        let held = self.leases.hold(started.lease, asked);
+        let sender = Arc::clone(self);
+        self.tasks.spawn(async move {
+            drop(sender.attempt(started, held, None, false).await);
+            drop(room);
+        });
+    }
+}
