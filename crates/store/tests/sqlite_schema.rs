@@ -364,7 +364,7 @@ fn a_visitor_leaves_a_file_as_it_is_and_is_told_what_to_do() {
         ),
         (
             a_file_of_version(4),
-            "its schema is at version 4 and not 6; `posthaste migrate`",
+            "its schema is at version 4 and not 7; `posthaste migrate`",
         ),
         (a_file_of_version(4711), "newer posthaste"),
     ];

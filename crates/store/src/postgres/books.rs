@@ -2,6 +2,7 @@
 //!
 //! Jobs decide on these without touching the database; `write_back` then writes everything.
 
+mod statement;
 mod write_back;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -15,9 +16,8 @@ use posthaste_core::port::{Accepted, Started, StoreResult};
 use posthaste_core::status::{DeadReason, Phase, Status};
 use tokio_postgres::Row;
 
-pub(super) use self::write_back::{
-    COUNT, ERASE, INSERT_AUDIT, Pipeline, UPDATE_STATES, Value, int, state_values, values,
-};
+pub(super) use self::statement::{COUNT, ERASE, INSERT_AUDIT, UPDATE_STATES};
+pub(super) use self::write_back::{Pipeline, Value, int, state_values, values};
 use super::accept::NewEntry;
 use super::state_row::{get, named, optional_name, state_of, unsigned};
 use super::suppressed::SuppressionList;

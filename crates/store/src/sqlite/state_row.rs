@@ -340,3 +340,14 @@ fn update(
         .execute(params_from_iter(changed))
         .map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_written_in_the_order_in_which_they_are_read() {
+        let columns: Vec<&str> = STATE_COLUMNS.split(',').map(str::trim).collect();
+        assert_eq!(columns, NAMES.map(|name| format!("l.{name}")));
+    }
+}

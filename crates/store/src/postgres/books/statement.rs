@@ -1,0 +1,183 @@
+//! The statements that write the books back.
+
+/// Writes whole states.
+pub(in crate::postgres) const UPDATE_STATES: &str =
+    "UPDATE email_log l SET status = u.status, phase = u.phase,
+         attempt_number = u.attempt_number, attempt_count = u.attempt_count,
+         budget_from = u.budget_from, max_attempts = u.max_attempts,
+         next_attempt_at = u.next_attempt_at, locked_until = u.locked_until,
+         lease_token = u.lease_token, worker = u.worker, started_at = u.started_at,
+         lost_count = u.lost_count, unknown_count = u.unknown_count,
+         possible_duplicate = u.possible_duplicate, last_queued_at = u.last_queued_at,
+         last_error = u.last_error, error_class = u.error_class, dead_reason = u.dead_reason,
+         fingerprint = u.fingerprint, sent_at = u.sent_at, finished_at = u.finished_at,
+         inline = u.inline, waiting_for = u.waiting_for, waits_until = u.waits_until,
+         transport = u.transport, bound_to = u.bound_to, tried = u.tried,
+         ignores_expiry = u.ignores_expiry
+     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int4[], $5::int4[], $6::int4[],
+             $7::int4[], $8::timestamptz[], $9::timestamptz[], $10::int8[], $11::text[],
+             $12::timestamptz[], $13::int4[], $14::int4[], $15::bool[], $16::timestamptz[],
+             $17::text[], $18::text[], $19::text[], $20::text[], $21::timestamptz[],
+             $22::timestamptz[], $23::bool[], $24::text[], $25::timestamptz[], $26::text[],
+             $27::text[], $28::text[], $29::bool[])
+         AS u (id, status, phase, attempt_number, attempt_count, budget_from, max_attempts,
+             next_attempt_at, locked_until, lease_token, worker, started_at, lost_count,
+             unknown_count, possible_duplicate, last_queued_at, last_error, error_class,
+             dead_reason, fingerprint, sent_at, finished_at, inline, waiting_for, waits_until,
+             transport, bound_to, tried, ignores_expiry)
+     WHERE l.id = u.id";
+
+/// Those of states that were taken for granted. Unless all of them were right, nothing may be
+/// committed: that is what the division is for. `$1` to `$3` are what must still hold.
+macro_rules! fenced {
+    ($set:literal, $values:literal, $columns:literal) => {
+        concat!(
+            "WITH done AS (UPDATE email_log l SET ",
+            $set,
+            " FROM unnest($1::uuid[], $2::int8[], $3::text[]",
+            $values,
+            ") AS u (id, held_token, held_phase",
+            $columns,
+            ") WHERE l.id = u.id AND l.status = 'sending' AND l.lease_token = u.held_token
+                 AND l.phase = u.held_phase RETURNING 1)
+             SELECT 1 / (cardinality($1) = (SELECT count(*) FROM done))::int"
+        )
+    };
+}
+
+/// What a beginning changes.
+pub(super) const UPDATE_BEGUN: &str = "UPDATE email_log l SET status = 'sending', phase = u.phase,
+         attempt_number = u.attempt_number, locked_until = u.locked_until,
+         lease_token = u.lease_token, worker = u.worker, started_at = u.started_at
+     FROM unnest($1::uuid[], $2::text[], $3::int4[], $4::timestamptz[], $5::int8[], $6::text[],
+             $7::timestamptz[])
+         AS u (id, phase, attempt_number, locked_until, lease_token, worker, started_at)
+     WHERE l.id = u.id";
+
+/// No index holds these columns.
+pub(super) const UPDATE_GATED: &str =
+    "UPDATE email_log l SET phase = 'committing', transport = u.transport
+     FROM unnest($1::uuid[], $2::text[]) AS u (id, transport) WHERE l.id = u.id";
+pub(super) const UPDATE_GATED_FENCED: &str = fenced!(
+    "phase = 'committing', transport = u.transport",
+    ", $4::text[]",
+    ", transport"
+);
+
+/// What the end of an attempt that succeeded changes, mostly.
+pub(super) const UPDATE_SENT: &str = "UPDATE email_log l SET status = 'sent', phase = 'idle',
+         attempt_count = u.attempt_count, next_attempt_at = NULL, locked_until = NULL,
+         worker = NULL, started_at = NULL, sent_at = u.sent_at, finished_at = u.finished_at
+     FROM unnest($1::uuid[], $2::int4[], $3::timestamptz[], $4::timestamptz[])
+         AS u (id, attempt_count, sent_at, finished_at)
+     WHERE l.id = u.id";
+pub(super) const UPDATE_SENT_FENCED: &str = fenced!(
+    "status = 'sent', phase = 'idle', attempt_count = u.attempt_count, next_attempt_at = NULL,
+     locked_until = NULL, worker = NULL, started_at = NULL, sent_at = u.sent_at,
+     finished_at = u.finished_at",
+    ", $4::int4[], $5::timestamptz[], $6::timestamptz[]",
+    ", attempt_count, sent_at, finished_at"
+);
+
+/// Says whether rows that are about to be written as a whole are as they were taken for granted,
+/// and locks them.
+pub(super) const CHECK_ASSUMED: &str = "WITH held AS (SELECT l.id FROM email_log l
+         JOIN unnest($1::uuid[], $2::int8[], $3::text[]) AS u (id, token, phase) ON l.id = u.id
+         WHERE l.status = 'sending' AND l.lease_token = u.token AND l.phase = u.phase
+         FOR UPDATE OF l)
+     SELECT 1 / (cardinality($1) = (SELECT count(*) FROM held))::int";
+
+pub(super) const UPDATE_RENEWED: &str = "UPDATE email_log l SET locked_until = u.locked_until
+     FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, locked_until) WHERE l.id = u.id";
+
+/// The same number again is late proof: it replaces what was assumed.
+pub(super) const INSERT_ATTEMPTS: &str =
+    "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome, error_class,
+         error, reply, transport, worker, budget, next_attempt_at, stage, provider_id, is_free)
+     SELECT * FROM unnest($1::uuid[], $2::int4[], $3::timestamptz[], $4::timestamptz[],
+         $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::int4[],
+         $12::timestamptz[], $13::text[], $14::text[], $15::bool[])
+     ON CONFLICT (email_id, number) DO UPDATE SET finished_at = excluded.finished_at,
+         outcome = excluded.outcome, error_class = excluded.error_class, error = excluded.error,
+         reply = excluded.reply, transport = excluded.transport, budget = excluded.budget,
+         next_attempt_at = excluded.next_attempt_at, stage = excluded.stage,
+         provider_id = excluded.provider_id, is_free = excluded.is_free";
+
+pub(super) const SET_FREE: &str = "UPDATE email_attempt a SET is_free = true
+     FROM unnest($1::uuid[], $2::int4[]) AS u (id, number)
+     WHERE a.email_id = u.id AND a.number = u.number";
+
+pub(super) const SAVE_RECIPIENTS: &str =
+    "INSERT INTO recipient (email_id, position, address, status, detail, reason)
+     SELECT * FROM unnest($1::uuid[], $2::int4[], $3::text[], $4::text[], $5::text[], $6::text[])
+     ON CONFLICT (email_id, position) DO UPDATE SET status = excluded.status,
+         detail = excluded.detail, reason = excluded.reason";
+
+pub(super) const REVIVE_ALIKE: &str =
+    "DELETE FROM recipient r WHERE r.email_id = ANY($1) AND NOT EXISTS
+         (SELECT 1 FROM recipient o WHERE o.email_id = r.email_id AND o.status = 'accepted')";
+pub(super) const REVIVE: &str = "UPDATE recipient SET status = 'waiting', reason = NULL
+     WHERE email_id = ANY($1) AND status = 'dead'";
+
+pub(super) const GIVE_UP: &str = "UPDATE recipient r SET status = 'dead', reason = u.reason
+     FROM unnest($1::uuid[], $2::text[]) AS u (id, reason)
+     WHERE r.email_id = u.id AND r.status = 'waiting'";
+
+pub(super) const REACH: &str =
+    "UPDATE recipient SET status = 'accepted' WHERE email_id = ANY($1) AND status = 'waiting'";
+
+pub(super) const INSERT_DEATHS: &str = "INSERT INTO event (kind, email_id, at, reason, error, attempts)
+     SELECT 'email_dead', u.id, $5::timestamptz, u.reason, u.error, u.attempts
+     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int4[]) AS u (id, reason, error, attempts)";
+
+/// For the alerts. An error that nobody has a fingerprint of goes by its reason.
+pub(super) const INSERT_ALERTS: &str =
+    "INSERT INTO death (email_id, at, reason, fingerprint, error)
+     SELECT u.id, $5::timestamptz, u.reason, coalesce(u.fingerprint, u.reason), u.error
+     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[])
+         AS u (id, reason, error, fingerprint)";
+
+/// Entries of the audit log, one after the other.
+pub(in crate::postgres) const INSERT_AUDIT: &str =
+    "INSERT INTO audit_log (at, actor, action, subject, result)
+     SELECT $5::timestamptz, u.actor, u.action, u.subject, u.result
+     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY
+         AS u (actor, action, subject, result, n) ORDER BY u.n";
+
+/// In the order of the key, so that two transactions never wait for each other in a circle.
+pub(in crate::postgres) const COUNT: &str =
+    "INSERT INTO stat (minute, from_status, to_status, slot, n)
+     SELECT $1::int8, u.from_status, u.to_status, $2::int4, u.n
+     FROM unnest($3::text[], $4::text[], $5::int8[]) AS u (from_status, to_status, n)
+     ORDER BY 2, 3
+     ON CONFLICT (minute, from_status, to_status, slot) DO UPDATE SET n = stat.n + excluded.n";
+
+/// What erasing does. Who accepted the email stays on record: it explains attempts that were
+/// sent more than once. Replies and errors often repeat the address.
+pub(in crate::postgres) const ERASE: [&str; 9] = [
+    "UPDATE email SET content = '', subject = '', header_from = '', header_to = '[]',
+         recipients = '[]', first_recipient = '', metadata = '{}', envelope_from = '',
+         erased_at = posthaste_now()
+     WHERE id = ANY($1)",
+    "UPDATE recipient SET address = '', detail = NULL WHERE email_id = ANY($1)",
+    "DELETE FROM capture WHERE email_id = ANY($1)",
+    "UPDATE email_attempt SET error = NULL, reply = NULL WHERE email_id = ANY($1)",
+    "UPDATE email_log SET last_error = NULL WHERE id = ANY($1)",
+    "UPDATE event SET error = NULL WHERE email_id = ANY($1)",
+    // What is said about ways out names nobody, and stays.
+    "UPDATE death SET error = NULL WHERE email_id = ANY($1)
+         AND reason NOT IN ('TransportStopped', 'TransportRecovered')",
+    // In the order of the key, as whoever counts deaths.
+    "SELECT 1 FROM alert_group WHERE email_id = ANY($1)
+     ORDER BY channel, taken, fingerprint FOR UPDATE",
+    "UPDATE alert_group SET sample = NULL WHERE email_id = ANY($1)
+         AND reason NOT IN ('TransportStopped', 'TransportRecovered')",
+];
+
+/// What removing does.
+pub(super) const REMOVE: [&str; 4] = [
+    "DELETE FROM email_log WHERE id = ANY($1)",
+    "DELETE FROM email WHERE id = ANY($1)",
+    "DELETE FROM email_attempt WHERE email_id = ANY($1)",
+    "DELETE FROM recipient WHERE email_id = ANY($1)",
+];
