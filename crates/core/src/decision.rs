@@ -138,6 +138,9 @@ pub struct Judgement {
     pub fault: Fault,
     /// Whether the message left.
     pub certainty: Certainty,
+    /// Whether another attempt may be a second copy: the message may have left, and the server would
+    /// not know it again.
+    pub may_double: bool,
     /// The earliest next attempt the server allows, from now.
     pub floor: Option<Duration>,
     /// Whether the server says that we send too much at once.
@@ -165,6 +168,9 @@ pub struct Decision {
     pub provider_id: Option<String>,
     /// Where every recipient stands now; empty while all stand the same.
     pub recipients: Vec<Recipient>,
+    /// Places of recipients that failed, but not for good and by themselves: given up with the email,
+    /// or by the fault of the way out.
+    pub blameless: Vec<usize>,
     /// Whether it failed by no fault of the email's, and so spends nothing of its budget.
     pub is_free: bool,
     /// What the failure says about more than this email.
@@ -185,6 +191,7 @@ impl Decision {
             reply: None,
             provider_id: None,
             recipients: Vec::new(),
+            blameless: Vec::new(),
             is_free: false,
             judgement: None,
         }
@@ -202,6 +209,13 @@ impl Decision {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.outcome == Outcome::Transient && !self.binds()
+    }
+
+    /// Whether another attempt may be a second copy. Such an attempt has its price, whoever failed.
+    #[must_use]
+    pub fn may_double(&self) -> bool {
+        let judged = self.judgement.is_some_and(|judgement| judgement.may_double);
+        self.outcome == Outcome::Unknown || judged
     }
 
     /// The same failure, but the way out is what failed: the email waits for it and spends nothing.
@@ -225,14 +239,12 @@ impl Decision {
         }
     }
 
-    /// Recipients that were given up with the email wait again, now that it is not. Those that were
-    /// accepted or refused for themselves stay so: nobody gets it twice.
+    /// Recipients that were given up with the email, or by the fault of the way out, wait again now
+    /// that it does. Those that were accepted or refused for themselves stay so: nobody gets it
+    /// twice.
     fn waiting_again(mut self) -> Self {
-        let Conclusion::Dead(reason) = self.conclusion else {
-            return self;
-        };
-        for recipient in &mut self.recipients {
-            if recipient.status == RecipientStatus::Dead && recipient.reason == Some(reason) {
+        for place in std::mem::take(&mut self.blameless) {
+            if let Some(recipient) = self.recipients.get_mut(place) {
                 recipient.status = RecipientStatus::Waiting;
                 recipient.reason = None;
             }
@@ -286,14 +298,17 @@ pub fn decide(
     let mut floor = None;
     let mut last_reply = None;
     let mut provider_id = None;
+    let mut may_double = false;
+    let mut blameless = Vec::new();
     let waiting = recipients
         .iter_mut()
-        .filter(|r| r.status == RecipientStatus::Waiting);
+        .enumerate()
+        .filter(|(_, r)| r.status == RecipientStatus::Waiting);
     // A transport that says nothing of a recipient may have done anything.
     let silence = Cause::Protocol("the transport gave no result".to_owned());
     let silence = RecipientResult::Failed(Failure::new(Stage::FinalDot, silence));
     let results = results.iter().chain(std::iter::repeat(&silence));
-    for (recipient, result) in waiting.zip(results) {
+    for ((place, recipient), result) in waiting.zip(results) {
         match result {
             RecipientResult::Accepted(receipt) => {
                 recipient.status = RecipientStatus::Accepted;
@@ -305,9 +320,14 @@ pub fn decide(
                 let verdict = classifier.classify(failure);
                 floor = floor.max(verdict.floor);
                 recipient.detail = Some(failure.to_string());
+                may_double |= verdict.certainty == Certainty::Unknown
+                    && !matches!(failure.cause, Cause::AnswerLost(_));
                 if verdict.outcome == Outcome::Permanent {
                     recipient.status = RecipientStatus::Dead;
                     recipient.reason = verdict.dead_reason;
+                }
+                if verdict.outcome != Outcome::Permanent || verdict.reach() > Reach::Email {
+                    blameless.push(place);
                 }
                 if furthest
                     .as_ref()
@@ -353,8 +373,7 @@ pub fn decide(
                 Conclusion::Dead(DeadReason::Expired),
                 |delay| Conclusion::Retry {
                     delay,
-                    possible_duplicate: verdict.certainty == Certainty::Unknown
-                        && !matches!(failure.cause, Cause::AnswerLost(_)),
+                    possible_duplicate: may_double,
                 },
             )
         }
@@ -380,6 +399,7 @@ pub fn decide(
             reach: about_way.reach(),
             fault: about_way.fault,
             certainty: verdict.certainty,
+            may_double,
             floor,
             asks_for_less: about_way.asks_for_less || verdict.asks_for_less,
         }),
@@ -390,6 +410,7 @@ pub fn decide(
         reply: said.or(last_reply),
         provider_id,
         recipients: differing(before, recipients),
+        blameless,
         ..Decision::new(conclusion, verdict.outcome)
     }
 }
@@ -412,13 +433,15 @@ fn fitted(delay: Duration, floor: Option<Duration>, left: Option<Duration>) -> O
     }
 }
 
-/// Recipients that still wait decide over those that are given up: something is left to do.
-fn weight(verdict: &Verdict) -> u8 {
-    match verdict.outcome {
+/// Recipients that still wait decide over those that are given up: something is left to do. Of
+/// these, one that may have got it decides over one that certainly has not.
+fn weight(verdict: &Verdict) -> (u8, bool) {
+    let of_outcome = match verdict.outcome {
         Outcome::Unknown => 3,
         Outcome::Transient => 2,
         _ => 1,
-    }
+    };
+    (of_outcome, verdict.certainty == Certainty::Unknown)
 }
 
 /// Recipients are recorded one by one only once they differ, and from then on. Only those that

@@ -100,7 +100,7 @@ pub struct Way {
     pub next_probe_at: Option<Timestamp>,
     /// How long the last rest between probes was.
     pub probe_rest: Duration,
-    /// Which email probes it.
+    /// Which email probes it, or did last without having come back.
     pub probe: Option<EmailId>,
     /// Until when that one has to be back.
     pub probe_until: Option<Timestamp>,
@@ -293,7 +293,9 @@ impl Way {
                 WayAnswer::Noted
             }
             WayEvent::Success { email } => {
-                if next.condition == Condition::Probing && next.probe == Some(*email) {
+                // Also one that came back late, as long as nobody else probes.
+                let is_shut = matches!(next.condition, Condition::Probing | Condition::Stopped);
+                if is_shut && next.probe == Some(*email) {
                     next.turn(Condition::Ramping, now);
                     next.probe_rest = Duration::ZERO;
                     news = Some(WayNews::Recovered);
@@ -428,8 +430,12 @@ impl Way {
         } else {
             self.since
         };
-        let next_probe_at = (condition == Condition::Stopped).then_some(now);
+        let probe = self.probe;
         self.turn(condition, since);
-        self.next_probe_at = next_probe_at;
+        if condition == Condition::Stopped {
+            self.next_probe_at = Some(now);
+            // It may still come back, and bring good news.
+            self.probe = probe;
+        }
     }
 }

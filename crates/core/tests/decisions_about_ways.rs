@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use posthaste_core::address::Address;
+use posthaste_core::answer::{Answer, Provider};
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::classification::Classifier;
 use posthaste_core::decision::{
@@ -185,4 +186,66 @@ fn a_suppressed_recipient_is_dead_for_its_reason_and_spoils_no_other() {
     assert!(matches!(decision.conclusion, Conclusion::Retry { .. }));
     assert_eq!(statuses(&decision), [Dead, Waiting]);
     assert_eq!(reasons(&decision), [Some(reason), None]);
+}
+
+fn gateway_timed_out() -> RecipientResult {
+    let answer = Answer::new(Provider::Postmark, 504, None, "Gateway timeout");
+    RecipientResult::Failed(Failure::new(Stage::Request, Cause::Answer(answer)))
+}
+
+#[test]
+fn what_a_gateway_left_open_may_be_sent_twice_and_says_so() {
+    let open = first_attempt(&waiting(1), &[gateway_timed_out()]);
+    assert_eq!(open.outcome, Outcome::Transient);
+    assert!(open.binds() && open.may_double());
+    let marked = |decision: &Decision| {
+        matches!(
+            decision.conclusion,
+            Conclusion::Retry {
+                possible_duplicate: true,
+                ..
+            }
+        )
+    };
+    assert!(marked(&open));
+    // A provider that knows our key sends nothing twice.
+    let lost = Cause::AnswerLost("no answer in time".into());
+    let lost = RecipientResult::Failed(Failure::new(Stage::Request, lost));
+    let lost = first_attempt(&waiting(1), &[lost]);
+    assert!(!lost.may_double() && !marked(&lost));
+    // What was certainly refused hides nothing, whoever comes first.
+    for results in [
+        [says("450 Busy"), gateway_timed_out()],
+        [gateway_timed_out(), says("450 Busy")],
+    ] {
+        let mixed = first_attempt(&waiting(2), &results);
+        assert!(mixed.binds() && mixed.may_double() && marked(&mixed));
+    }
+}
+
+#[test]
+fn who_was_given_up_by_the_fault_of_the_way_waits_again_and_nobody_else() {
+    let suppressed = Cause::Suppressed(DeadReason::SpamComplaint);
+    let suppressed = RecipientResult::Failed(Failure::new(Stage::Recipient, suppressed));
+    let cases = [
+        (suppressed, Some(DeadReason::SpamComplaint)),
+        (says("550 5.1.1 No such user"), Some(DeadReason::HardBounce)),
+    ];
+    for (own, reason) in cases {
+        let results = [own, says("530 5.7.0 Authentication required")];
+        let failed = first_attempt(&waiting(2), &results);
+        assert_eq!(statuses(&failed), [Dead, Dead]);
+        for freed in [
+            failed.clone().parked(parking()),
+            failed.clone().failed_over(),
+        ] {
+            assert_eq!(statuses(&freed), [Dead, Waiting]);
+            assert_eq!(reasons(&freed), [reason, None]);
+        }
+    }
+    // Also beside one that is only deferred.
+    let results = [says("450 Busy"), says("530 5.7.0 Authentication required")];
+    let failed = first_attempt(&waiting(2), &results);
+    assert_eq!(statuses(&failed), [Waiting, Dead]);
+    assert_eq!(statuses(&failed.failed_over()), [Waiting, Waiting]);
 }

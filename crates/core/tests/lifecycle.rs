@@ -316,6 +316,10 @@ fn an_attempt_is_refunded_once_it_is_known_whose_fault_it_was() {
     };
     let settled = after(&lost, &Event::Settle(&resend), now);
     assert!(transition(&settled, &refund(1), now).is_err());
+    let (state, now) = begun(false);
+    let left_open = Decision::new(resend, Outcome::Transient);
+    let left_open = finished(&state, &left_open, "primary", now);
+    assert!(transition(&left_open, &refund(1), now).is_err());
 }
 
 fn feedback(feedback: Feedback) -> Event<'static> {

@@ -222,6 +222,18 @@ fn a_probe_that_never_comes_back_is_followed_by_another() {
 }
 
 #[test]
+fn a_probe_that_gets_through_late_is_good_news_all_the_same() {
+    let mut story = Story::stopped();
+    story.wait(RULES.first_probe);
+    let (slow, _) = story.probe();
+    story.wait(LEASE + seconds(10));
+    assert_eq!(story.condition(), Condition::Stopped);
+    let change = story.tell(&WayEvent::Success { email: slow });
+    assert_eq!(change.news, Some(WayNews::Recovered));
+    assert_eq!(story.condition(), Condition::Ramping);
+}
+
+#[test]
 fn probes_come_after_twice_as_long_each_time_up_to_a_limit() {
     let mut story = Story::stopped();
     let since = story.way.since;

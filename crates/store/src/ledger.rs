@@ -70,6 +70,9 @@ pub(crate) trait Ledger {
         transition: &Transition,
     ) -> Result<(), Self::Error>;
 
+    /// Learns that an event was refused.
+    fn refused(&mut self, _id: EmailId) {}
+
     /// Writes where each recipient stands.
     fn save_recipients(&mut self, id: EmailId, all: &[Recipient]) -> Result<(), Self::Error>;
 
@@ -203,7 +206,10 @@ fn apply_to<L: Ledger>(
 ) -> Result<Applied, L::Error> {
     let mut applied = match transition(state, event, ledger.now()) {
         Ok(applied) => applied,
-        Err(refusal) => return Ok(Err(refusal)),
+        Err(refusal) => {
+            ledger.refused(id);
+            return Ok(Err(refusal));
+        }
     };
     // What is answered is what is kept.
     applied.next.next_attempt_at = applied.next.next_attempt_at.map(rounded_up);

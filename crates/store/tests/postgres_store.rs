@@ -10,7 +10,7 @@ use std::time::Duration;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{
     Accepted, Action, Actor, AlertStore as _, AuditFilter, Begun, DeskStore as _, EmailStore as _,
-    Finish, KeyStore as _, Lease, Store as _, StoreError,
+    Finish, KeyStore as _, Lease, Opened, Opener, Store as _, StoreError,
 };
 use posthaste_core::status::{DeadReason, Status};
 use posthaste_store::{PostgresOptions, PostgresStore};
@@ -381,6 +381,67 @@ async fn two_instances_never_claim_the_same_email() {
     let different: HashSet<_> = claimed.iter().collect();
     assert_eq!((claimed.len(), different.len()), (600, 600));
     assert_clean(&instances[0]).await;
+}
+
+/// Whoever remembers an email that another instance took over neither renews nor finishes it.
+#[tokio::test]
+async fn a_lease_that_another_instance_took_over_is_not_renewed_from_memory() {
+    let database = Database::fresh().await;
+    let (frozen, other) = (open(&database).await, open(&database).await);
+    let email = an_email("a").build();
+    let id = email.id;
+    let opened = frozen.accept_begun(vec![email], Opener::Sender, "frozen", LEASE);
+    let Opened::Started(started) = opened.await.unwrap().remove(0).unwrap() else {
+        panic!("it begins");
+    };
+    let beside = database.beside().await;
+    let expire = "UPDATE email_log SET locked_until = posthaste_now() - interval '1 second'";
+    assert_eq!(beside.execute(expire, &[]).await.unwrap(), 1);
+    assert_eq!(other.rescue(10).await.unwrap().len(), 1);
+    let rescued = other.find(id).await.unwrap().unwrap().state;
+    assert_eq!(rescued.status, Status::Failed);
+
+    let lease = started.lease;
+    assert_eq!(frozen.renew(vec![lease], LEASE).await.unwrap(), [false]);
+    let passage = vec![(lease, "smtp".into())];
+    assert_eq!(frozen.pass_gate(passage).await.unwrap(), [false]);
+    assert_eq!(other.find(id).await.unwrap().unwrap().state, rescued);
+    assert_clean(&other).await;
+}
+
+/// Renewing waits for whoever has one of the rows, and for nobody with another in hand.
+#[tokio::test]
+async fn a_lease_is_renewed_although_someone_has_its_row_for_a_moment() {
+    let database = Database::fresh().await;
+    let store = open(&database).await;
+    let emails: Vec<_> = (0..3).map(|n| an_email(&n.to_string()).build()).collect();
+    let ids: Vec<EmailId> = emails.iter().map(|email| email.id).collect();
+    let opened = store.accept_begun(emails, Opener::Sender, "w", LEASE);
+    assert!(opened.await.unwrap().iter().all(Result::is_ok));
+    let leases: Vec<Lease> = ids.iter().map(|id| Lease { id: *id, token: 1 }).collect();
+    let beside = database.beside().await;
+    beside.batch_execute("BEGIN").await.unwrap();
+    let lock = "SELECT pg_backend_pid() FROM email_log WHERE id = $1 FOR UPDATE";
+    let holder: i32 = beside.query_one(lock, &[&ids[1].0]).await.unwrap().get(0);
+    let renewing = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.renew(leases, LEASE * 2).await }
+    });
+    database.until_someone_waits_for(holder).await;
+    // The others are renewed, and free.
+    let rest: Vec<uuid::Uuid> = vec![ids[0].0, ids[2].0];
+    let free = "SELECT count(*) FROM (SELECT 1 FROM email_log WHERE id = ANY($1)
+         AND locked_until > posthaste_now() + $2::int8 * interval '1 second'
+         FOR UPDATE SKIP LOCKED) AS free";
+    let longer = i64::try_from(LEASE.as_secs()).unwrap() + 1;
+    let free: i64 = beside
+        .query_one(free, &[&rest, &longer])
+        .await
+        .unwrap()
+        .get(0);
+    assert_eq!(free, 2);
+    beside.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(renewing.await.unwrap().unwrap(), [true; 3]);
 }
 
 #[tokio::test]

@@ -203,14 +203,9 @@ impl RabbitMqOptions {
             uri.vhost = "/".into();
         }
         uri.query.heartbeat.get_or_insert(self.heartbeat_seconds);
-        uri.query.frame_max.get_or_insert(LARGEST_FRAME);
         Ok(uri)
     }
 }
-
-/// Each connection keeps 64 frames of this size in memory, whether they are used or not; RabbitMQ's own
-/// 128 KiB would be 8 MiB. Most of what we say is far smaller, and longer bodies come in several.
-const LARGEST_FRAME: u32 = 16 * 1024;
 
 /// Options that make no sense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -155,6 +155,7 @@ pub fn transition(state: &State, event: &Event<'_>, now: Timestamp) -> Result<Tr
             // email has its price.
             if state.status != Status::Failed
                 || state.phase == Phase::Committing
+                || state.possible_duplicate
                 || state.attempt_number != *number
                 || state.attempt_number == state.budget_from
                 || state.attempt_count == 0

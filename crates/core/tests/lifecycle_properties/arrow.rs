@@ -55,7 +55,7 @@ pub(crate) fn is_timely(action: Move, state: &State, now: Timestamp) -> bool {
         Move::ClaimDue => is_due && state.waiting_for.is_none(),
         Move::Unpark => is_due && state.waiting_for.is_some(),
         // What may have sent it has its price.
-        Move::Refund { .. } => state.phase != Phase::Committing,
+        Move::Refund { .. } => state.phase != Phase::Committing && !state.possible_duplicate,
         // What a provider has although it is to be sent again must have been sent.
         Move::Feedback(_) if matches!(state.status, Status::Failed | Status::RetryQueued) => {
             state.bound_to.is_some()

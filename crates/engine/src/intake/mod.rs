@@ -292,17 +292,24 @@ impl Intake {
         email: NewEmail,
     ) -> Result<Taken, Refused> {
         let (id, message_key) = (email.id, email.message_key.clone());
+        let (ticket, _) = ticket_of(&email, self.store.now());
         let asked = Instant::now();
         Ok(match self.open_by(sender, Opener::Sender, email).await? {
             Opened::Started(started) => {
                 sender.send_fresh(*started, asked, room);
                 Taken::Accepted { id, message_key }
             }
-            Opened::Replayed(id, status) => Taken::Replayed {
-                id,
-                message_key,
-                status,
-            },
+            Opened::Replayed(email_id, status) => {
+                // The first answer may have been lost together with the ticket.
+                if let (Status::Pending, Some(postbox)) = (status, &self.postbox) {
+                    postbox.post(vec![Ticket { email_id, ..ticket }]).await;
+                }
+                Taken::Replayed {
+                    id: email_id,
+                    message_key,
+                    status,
+                }
+            }
             Opened::KeyConflict(id) => return Err(Refused::KeyConflict(id)),
         })
     }

@@ -29,12 +29,17 @@ struct LeaseGate<'a> {
     held: &'a Held,
     transport: &'a Arc<str>,
     metrics: &'a Metrics,
+    /// Whether it is still to be sent: it may have waited long for a connection.
+    is_wanted: &'a (dyn Fn() -> bool + Send + Sync),
     passed: AtomicBool,
 }
 
 #[async_trait]
 impl Gate for LeaseGate<'_> {
     async fn pass(&self) -> bool {
+        if !(self.is_wanted)() {
+            return false;
+        }
         let passage = (self.held.lease, Arc::clone(self.transport));
         let committed = match self.store.pass_gate(vec![passage]).await {
             Ok(passed) if passed == [true] => true,
@@ -143,6 +148,7 @@ impl Sender {
             return Came::Decided(Box::new(self.decide(started, &results)), None, None);
         }
         let domain = shared_domain(&open);
+        let asked = Instant::now();
         let admission = self.ways.admit(
             &self.store,
             started,
@@ -155,6 +161,7 @@ impl Sender {
             Admission::Wait(parking) => return Came::Parked(parking),
         };
         let name = Arc::clone(&pass.name);
+        let patience = patience.map(|patience| patience.saturating_sub(asked.elapsed()));
         match self.send(started, held, open, &pass, patience).await {
             Ended::NothingSent => {
                 self.ways.abandon(&self.store, started, &pass).await;
@@ -223,11 +230,13 @@ impl Sender {
             recipients,
             content: started.content.clone(),
         };
+        let is_wanted = || self.is_over(started).is_none() && !self.ways.is_paused(pass);
         let gate = LeaseGate {
             store: &self.store,
             held,
             transport: &pass.name,
             metrics: &self.metrics,
+            is_wanted: &is_wanted,
             passed: AtomicBool::new(false),
         };
         let sending = AssertUnwindSafe(pass.transport.send(&outgoing, &gate)).catch_unwind();

@@ -25,6 +25,7 @@ impl Sender {
 
     /// Sends an email that began in the store when it was asked at `asked`.
     pub(crate) fn send_fresh(self: &Arc<Self>, started: Started, asked: Instant, room: Room) {
+        posthaste_core::failpoint::hit("sender.after_begin");
         let held = self.leases.hold(started.lease, asked);
         let sender = Arc::clone(self);
         self.tasks.spawn(async move {

@@ -390,17 +390,25 @@ impl Sender {
         &self,
         started: &Started,
         permit: OwnedSemaphorePermit,
-    ) -> Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
+    ) -> Option<Vec<OwnedSemaphorePermit>> {
         if !started.state.is_sent_alone() {
-            return Some((permit, None));
+            return Some(vec![permit]);
         }
         drop(permit);
         let all = self.config.connections.max(1) * ATTEMPTS_PER_CONNECTION;
         let all = u32::try_from(all).unwrap_or(u32::MAX);
         let everything = async {
-            let permits = Arc::clone(&self.permits).acquire_many_owned(all).await;
-            let parked = Arc::clone(&self.parked_permits).acquire_many_owned(all);
-            Some((permits.ok()?, parked.await.ok()))
+            let mut taken = Vec::new();
+            // Everyone takes them in this order, so that two never wait for each other.
+            for permits in [
+                &self.permits,
+                &self.parked_permits,
+                &self.inline_permits,
+                &self.fresh_permits,
+            ] {
+                taken.push(Arc::clone(permits).acquire_many_owned(all).await.ok()?);
+            }
+            Some(taken)
         };
         let permits = tokio::select! {
             permits = everything => permits?,

@@ -240,6 +240,18 @@ impl Ways {
         view.ways.get(name).cloned()
     }
 
+    /// Whether an operator has stopped by hand what an email was let go by.
+    pub(crate) fn is_paused(&self, pass: &Pass) -> bool {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        let is_paused = |name: &WayName| {
+            let way = view.ways.get(name);
+            way.is_some_and(|way| way.paused_by.is_some())
+        };
+        !view.ways.is_empty()
+            && (is_paused(&WayName::transport(&pass.name))
+                || pass.domain.as_ref().is_some_and(is_paused))
+    }
+
     fn is_known(&self) -> bool {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         view.is_known

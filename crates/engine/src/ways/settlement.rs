@@ -162,9 +162,9 @@ impl Ways {
                 }
             }
         };
-        // What may have left by this way is not sent by another, and what is lost is not waited
-        // for: both are for the policy to decide.
-        if decision.outcome == Outcome::Unknown {
+        // What may have left by this way is not sent by another, nor for nothing by the same: the
+        // policy says whether it is sent again, and it is paid for.
+        if decision.may_double() {
             return (decision, None);
         }
         if has_alternative && !decision.binds() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use posthaste_core::answer::{self, Provider};
 use posthaste_core::attempt::{Cause, Failure, Stage};
 use posthaste_core::decision::RecipientResult;
 use posthaste_core::email::{EmailId, EmailRecord};
@@ -398,5 +399,33 @@ async fn who_gets_nothing_any_more_reaches_no_transport() {
         email.status_text(3, world.store.now()),
         "Delivered to 1 of 2"
     );
+    world.verify().await;
+}
+
+/// A provider's gateway gave up waiting: the email may have been sent. However often that happens, no
+/// copy is free and none is silent.
+#[tokio::test]
+async fn what_may_have_been_sent_is_paid_for_also_while_its_way_is_stopped() {
+    let mut world = World::with_ways(three_attempts(), &["primary"], RULES);
+    let ids = world.accept_many(RULES.failures as usize).await;
+    world.start_sender();
+    let timed_out = || {
+        let answer = answer::Answer::new(Provider::Postmark, 504, None, "Gateway timeout");
+        let failure = Failure::new(Stage::Request, Cause::Answer(answer));
+        Answer::Results(RecipientResult::Failed(failure))
+    };
+    for _ in &ids {
+        world.next_attempt().await.end(timed_out());
+    }
+    for id in &ids {
+        let email = world.until(*id, Status::Failed).await;
+        assert!(email.state.possible_duplicate);
+        assert_eq!(
+            (email.state.attempt_count, &email.state.waiting_for),
+            (1, &None)
+        );
+    }
+    let transport = world.operator.transports().await.unwrap().remove(0);
+    assert_eq!(transport.condition, Condition::Stopped);
     world.verify().await;
 }

@@ -1,5 +1,6 @@
 //! One attempt: begin, renew, gate, park, finish, release.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,12 @@ use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::{Event, Refusal, State};
 use posthaste_core::port::{Begun, Budgets, Finish, Lease, Started, StoreResult, Unticketed};
 
+use uuid::Uuid;
+
 use super::PostgresStore;
 use super::books::Books;
-use super::claim::{Candidates, in_turn};
+use super::claim::{Candidates, InTurn, Part, in_turn};
+use super::state_row::get;
 use super::writer::{Wants, Writer};
 use crate::ledger::{self, Ledger as _};
 
@@ -110,10 +114,15 @@ impl PostgresStore {
         budgets: &Budgets,
     ) -> StoreResult<Unticketed> {
         let turn = self.senders_turns.next();
+        let parts = unticketed(turn.retries_first, Some(queued_before));
         let candidates = Candidates {
-            query: in_turn(&unticketed(turn.retries_first)),
-            values: &[&&turn.priorities[..], &queued_before],
-            floor: Some(&self.senders_floor),
+            query: in_turn(&parts),
+            values: &[&queued_before],
+            in_turn: Some(InTurn {
+                priorities: &turn.priorities,
+                parts: &parts,
+                floor: Some(&self.senders_floor),
+            }),
             most,
             with_overdue: true,
         };
@@ -133,9 +142,14 @@ impl PostgresStore {
     }
 
     pub(super) async fn prepare_one(&self, lease: Lease) -> StoreResult<bool> {
-        let prepare = |token| Event::Prepare { token };
-        let prepared = apply_to_leases(&self.writer, vec![lease], prepare).await?;
-        Ok(prepared == [true])
+        let Lease { id, token } = lease;
+        // It is written as a whole, with the lease as it was renewed meanwhile.
+        let wants = Wants::states(vec![id]);
+        let prepare = move |books: &mut Books| {
+            let Ok(prepared) = ledger::apply(books, id, &Event::Prepare { token });
+            matches!(prepared, Some(Ok(_)))
+        };
+        self.writer.run(wants, prepare).await
     }
 
     pub(super) async fn renew_all(
@@ -143,8 +157,31 @@ impl PostgresStore {
         leases: Vec<Lease>,
         lease: Duration,
     ) -> StoreResult<Vec<bool>> {
-        let renew = move |token| Event::Renew { token, lease };
-        apply_to_leases(&self.writer, leases, renew).await
+        let micros = i64::try_from(lease.as_micros()).unwrap_or(i64::MAX);
+        let renewed = self.renew(RENEW_FREE, &leases, micros).await?;
+        let mut kept = Vec::with_capacity(leases.len());
+        for lease in leases {
+            // Someone is at it, if only to finish it. Who waits for that holds no other row
+            // meanwhile, so that nobody waits in a circle.
+            let is_kept = renewed.contains(&(lease.id, lease.token))
+                || !self.renew(RENEW, &[lease], micros).await?.is_empty();
+            kept.push(is_kept);
+        }
+        Ok(kept)
+    }
+
+    /// Those of these leases that are held still, and now for longer.
+    async fn renew(
+        &self,
+        sql: &str,
+        leases: &[Lease],
+        micros: i64,
+    ) -> StoreResult<HashSet<(EmailId, i64)>> {
+        let ids: Vec<Uuid> = leases.iter().map(|lease| lease.id.0).collect();
+        let tokens: Vec<i64> = leases.iter().map(|lease| lease.token).collect();
+        let rows = self.pool.query(sql, &[&ids, &tokens, &micros]).await?;
+        let lease = |row| Ok((EmailId(get(row, 0)?), get(row, 1)?));
+        rows.iter().map(lease).collect()
     }
 
     pub(super) async fn pass_gate_all(
@@ -223,6 +260,23 @@ where
         .await
 }
 
+/// Renews leases, each only while it is held: what [`Event::Renew`] does, without reading anything
+/// first and apart from all other work. What someone else has locked is left alone.
+const RENEW_FREE: &str = "UPDATE email_log l
+     SET locked_until = posthaste_now() + $3::int8 * interval '1 microsecond'
+     FROM (SELECT h.id FROM email_log h
+           JOIN unnest($1::uuid[], $2::int8[]) AS u (id, token) ON h.id = u.id
+           WHERE h.status = 'sending' AND h.lease_token = u.token
+           ORDER BY h.id FOR UPDATE OF h SKIP LOCKED) AS held
+     WHERE l.id = held.id RETURNING l.id, l.lease_token";
+
+/// The same for one, whoever has locked it.
+const RENEW: &str = "UPDATE email_log l
+     SET locked_until = posthaste_now() + $3::int8 * interval '1 microsecond'
+     FROM unnest($1::uuid[], $2::int8[]) AS u (id, token)
+     WHERE l.id = u.id AND l.status = 'sending' AND l.lease_token = u.token
+     RETURNING l.id, l.lease_token";
+
 /// Emails that wait without a ticket, new ones first and retries last. `$4` is the time before which
 /// a ticket is taken for lost.
 const UNTICKETED: [&str; 4] = [
@@ -243,10 +297,15 @@ const UNTICKETED: [&str; 4] = [
 /// In turns, so that a backlog of new emails does not hold up retries, nor the other way. Those that
 /// were never queued always come before those whose tickets were lost: without a broker, looking for
 /// the latter means looking at each of the former.
-pub(super) fn unticketed(retries_first: bool) -> [&'static str; 4] {
-    let mut conditions = UNTICKETED;
+pub(super) fn unticketed(retries_first: bool, queued_before: Option<Timestamp>) -> [Part; 4] {
+    let mut parts = std::array::from_fn(|kind| Part {
+        kind,
+        condition: UNTICKETED[kind],
+        // All but those that were never queued.
+        until: queued_before.filter(|_| kind > 0),
+    });
     if retries_first {
-        conditions.rotate_left(2);
+        parts.rotate_left(2);
     }
-    conditions
+    parts
 }

@@ -40,7 +40,10 @@ pub(super) struct Books {
     begun: BTreeSet<EmailId>,
     gated: BTreeSet<EmailId>,
     sent: BTreeSet<EmailId>,
-    renewed: BTreeSet<EmailId>,
+    /// Emails whose attempts this process has begun or goes on with.
+    ours: HashSet<EmailId>,
+    /// Whether something was refused because of a state that nobody has read.
+    pub(super) is_doubtful: bool,
     attempts: Vec<(EmailId, AttemptRecord)>,
     /// Attempts that spent the budget, as far as anyone asked.
     spent: HashSet<(EmailId, u32)>,
@@ -74,7 +77,8 @@ impl Books {
             begun: BTreeSet::new(),
             gated: BTreeSet::new(),
             sent: BTreeSet::new(),
-            renewed: BTreeSet::new(),
+            ours: HashSet::new(),
+            is_doubtful: false,
             attempts: Vec::new(),
             spent: HashSet::new(),
             refunded: Vec::new(),
@@ -121,9 +125,15 @@ impl Books {
         self.states.keys()
     }
 
-    /// What this transaction leaves behind of the emails whose states it read.
-    pub(super) fn into_states(self) -> HashMap<EmailId, State> {
-        self.states
+    /// What this transaction leaves behind of the emails that this process is sending.
+    pub(super) fn into_under_way(mut self) -> impl Iterator<Item = (EmailId, State)> {
+        self.ours.retain(|id| {
+            let state = self.states.get(id);
+            state.is_some_and(|state| state.status == Status::Sending)
+        });
+        let mut states = self.states;
+        let state = move |id| Some((id, states.remove(&id)?));
+        self.ours.into_iter().filter_map(state)
     }
 
     /// Takes in an email that was inserted with its first attempt begun.
@@ -141,6 +151,7 @@ impl Books {
         if let Some(started) = started {
             self.count(Some(Status::Pending), Some(Status::Sending), 1);
             self.states.insert(email.id, started.state.clone());
+            self.ours.insert(email.id);
             self.opened.insert(email.id, Box::new(started));
         }
     }
@@ -181,7 +192,6 @@ impl Books {
             && self.begun.is_empty()
             && self.sent.is_empty()
             && self.gated.is_empty()
-            && self.renewed.is_empty()
             && self.erased.is_empty()
             && self.audit.is_empty()
             && self.moves.is_empty()
@@ -218,10 +228,15 @@ impl Ledger for Books {
         match event {
             Event::Begin { .. } => self.begun.insert(id),
             Event::Gate { .. } => self.gated.insert(id),
-            Event::Renew { .. } => self.renewed.insert(id),
             Event::Finish { .. } if is_plainly_sent(before, next) => self.sent.insert(id),
             _ => self.changed.insert(id),
         };
+        if matches!(
+            event,
+            Event::Begin { .. } | Event::Prepare { .. } | Event::Gate { .. }
+        ) {
+            self.ours.insert(id);
+        }
         for (from, to) in counted_steps(before.status, event, next.status) {
             self.count(Some(from), Some(to), 1);
         }
@@ -244,6 +259,10 @@ impl Ledger for Books {
         self.concerns_schedulers |= waits && !matches!(event, Event::Unqueued { .. });
         self.states.insert(id, next.clone());
         Ok(())
+    }
+
+    fn refused(&mut self, id: EmailId) {
+        self.is_doubtful |= self.assumed.contains_key(&id);
     }
 
     fn save_recipients(&mut self, id: EmailId, all: &[Recipient]) -> Result<(), Infallible> {

@@ -9,13 +9,14 @@ use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::port::StoreResult;
 use posthaste_core::way::FaultNote;
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::PostgresStore;
 use super::books::{Books, Pipeline, READ_FACTS, READ_SPENT, int};
 use super::error::Trouble;
-use super::floor::Floor;
+use super::floor::{self, Floor, Found};
 use super::pool::Values;
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
 use super::writer::lock_states;
@@ -25,34 +26,59 @@ use crate::ledger::Ledger as _;
 pub(super) struct Candidates<'a> {
     /// The query for states and ids.
     pub(super) query: String,
-    /// Its values from `$2` on, or from `$3` on if there is a floor, which is `$2`; `$1` is how many.
+    /// Its values from `$2` on, or from `$4` on if it goes in turn; `$1` is how many.
     pub(super) values: Values<'a>,
-    /// Where to begin to look.
-    pub(super) floor: Option<&'a Floor>,
+    /// In which turn.
+    pub(super) in_turn: Option<InTurn<'a>>,
     /// How many.
     pub(super) most: usize,
     /// Whether parked emails for which it became too late are taken, too. They come first.
     pub(super) with_overdue: bool,
 }
 
-/// The query for emails that fulfil one of these conditions, one priority after the other, and one
-/// condition after the other within it, until there are enough. `$1` is how many, `$2` the floor, `$3`
-/// the priorities in their order. All of it is one statement: the parts are run as far as rows are
-/// wanted of them, and each locks what it gives.
-pub(super) fn in_turn(conditions: &[&str]) -> String {
-    let part = |condition: &&str| {
+/// A kind of email that waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// Its number among all kinds that are looked for together.
+    pub(super) kind: usize,
+    /// What such emails fulfil.
+    pub(super) condition: &'static str,
+    /// Those that became due after this are not looked for yet; the present if that is not said.
+    pub(super) until: Option<Timestamp>,
+}
+
+/// One priority after the other, and one part after the other within it.
+pub(super) struct InTurn<'a> {
+    pub(super) priorities: &'a [i16],
+    pub(super) parts: &'a [Part],
+    /// Where to begin to look; at the beginning if that is not said.
+    pub(super) floor: Option<&'a Floor>,
+}
+
+/// The query for emails of these kinds, one priority after the other, and one kind after the other
+/// within it, until there are enough. `$1` is how many, `$2` where to begin, `$3` the priorities in
+/// their order. All of it is one statement: the parts are run as far as rows are wanted of them, and
+/// each locks what it gives.
+pub(super) fn in_turn(parts: &[Part]) -> String {
+    let kinds = parts.len();
+    let part = |Part {
+                    kind, condition, ..
+                }: &Part| {
+        let place = kind + 1;
         format!(
-            "SELECT * FROM (SELECT {STATE_COLUMNS}, l.id FROM email_log l
-             WHERE l.priority = turn.priority AND l.next_attempt_at >= $2 AND {condition}
+            "SELECT * FROM (SELECT {STATE_COLUMNS}, l.id, {kind} AS kind FROM email_log l
+             WHERE l.priority = turn.priority
+                 AND l.next_attempt_at >= ($2::timestamptz[])[turn.priority * {kinds} + {place}]
+                 AND {condition}
              ORDER BY l.next_attempt_at LIMIT $1 FOR UPDATE SKIP LOCKED) AS part"
         )
     };
-    let parts: Vec<String> = conditions.iter().map(part).collect();
-    let parts = parts.join(" UNION ALL ");
+    let all: Vec<String> = parts.iter().map(part).collect();
+    let all = all.join(" UNION ALL ");
     format!(
-        "SELECT {STATE_COLUMNS}, l.id
+        "SELECT {STATE_COLUMNS}, l.id, turn.priority, l.kind
          FROM unnest($3::int2[]) WITH ORDINALITY AS turn (priority, place)
-         CROSS JOIN LATERAL ({parts}) AS l
+         CROSS JOIN LATERAL ({all}) AS l
          ORDER BY turn.place LIMIT $1"
     )
 }
@@ -126,20 +152,54 @@ async fn lock(
         lock_some(client, books, &waited_too_long(), &[], most, &mut ids).await?;
     }
     let Candidates { query, values, .. } = candidates;
-    match candidates.floor {
-        None => lock_some(client, books, query, values, candidates.most, &mut ids).await?,
-        Some(floor) => {
-            let look = floor.look();
-            let mut all: Vec<&(dyn ToSql + Sync)> = vec![&look.from];
-            all.extend_from_slice(values);
-            let before = ids.len();
-            lock_some(client, books, query, &all, candidates.most, &mut ids).await?;
-            let due = ids[before..].iter().filter_map(|id| books.due(*id));
-            floor.saw(&look, due.min(), ids.len() == candidates.most, books.now());
+    match &candidates.in_turn {
+        None => {
+            lock_some(client, books, query, values, candidates.most, &mut ids).await?;
         }
+        Some(turn) => lock_in_turn(client, books, candidates, turn, &mut ids).await?,
     }
     read_facts(client, books, &ids).await?;
     Ok(ids)
+}
+
+/// Takes what a query finds in turn, and remembers where that was.
+async fn lock_in_turn(
+    client: &ClientWrapper,
+    books: &mut Books,
+    candidates: &Candidates<'_>,
+    turn: &InTurn<'_>,
+    ids: &mut Vec<EmailId>,
+) -> Result<(), Trouble> {
+    let InTurn {
+        priorities, parts, ..
+    } = *turn;
+    if ids.len() == candidates.most {
+        return Ok(());
+    }
+    let now = books.now();
+    let look = turn
+        .floor
+        .map(|floor| (floor, floor.look(parts.len(), now)));
+    let beginning = floor::from_the_beginning(parts.len());
+    let from = look.as_ref().map_or(&beginning, |(_, look)| &look.from);
+    let mut all: Vec<&(dyn ToSql + Sync)> = vec![from, &priorities];
+    all.extend_from_slice(candidates.values);
+    let Candidates { query, most, .. } = candidates;
+    let rows = lock_some(client, books, query, &all, *most, ids).await?;
+    let Some((floor, look)) = look else {
+        return Ok(());
+    };
+    let mut found = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let (id, priority): (Uuid, i16) = (get(row, STATE_WIDTH)?, get(row, STATE_WIDTH + 1)?);
+        let kind: i32 = get(row, STATE_WIDTH + 2)?;
+        let kind = usize::try_from(kind).unwrap_or_default();
+        let place = floor::place(priority, kind, parts.len());
+        found.extend(books.due(EmailId(id)).map(|due| Found { place, due }));
+    }
+    let is_full = ids.len() == *most;
+    floor.saw(&look, priorities, parts, &found, is_full, now);
+    Ok(())
 }
 
 /// Takes what a query finds, until there are so many.
@@ -150,18 +210,19 @@ async fn lock_some(
     values: Values<'_>,
     most: usize,
     ids: &mut Vec<EmailId>,
-) -> Result<(), Trouble> {
+) -> Result<Vec<Row>, Trouble> {
     let left = i64::try_from(most - ids.len()).unwrap_or(i64::MAX);
     if left == 0 {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let statement = client.prepare_cached(query).await?;
     let mut all: Vec<&(dyn ToSql + Sync)> = vec![&left];
     all.extend_from_slice(values);
-    for row in client.query(&statement, &all).await? {
-        ids.push(books.read_state(&row, STATE_WIDTH)?);
+    let rows = client.query(&statement, &all).await?;
+    for row in &rows {
+        ids.push(books.read_state(row, STATE_WIDTH)?);
     }
-    Ok(())
+    Ok(rows)
 }
 
 /// Locks and reads what is needed to refund attempts.
@@ -204,6 +265,6 @@ pub(super) async fn read_facts(
 }
 
 /// Whether a query found anything at all.
-pub(super) fn any(rows: &[tokio_postgres::Row]) -> StoreResult<bool> {
+pub(super) fn any(rows: &[Row]) -> StoreResult<bool> {
     rows.first().map_or(Ok(false), |row| get(row, 0))
 }

@@ -68,13 +68,15 @@ pub(super) enum Trouble {
     Store(StoreError),
     /// What stood in the way was gone when it was looked at.
     Vanished,
+    /// Something was refused by what nobody has read.
+    Doubtful,
 }
 
 impl Trouble {
     pub(super) fn meaning(&self) -> Meaning {
         match self {
             Self::Database(error) => meaning(error),
-            Self::Vanished => Meaning::Conflict,
+            Self::Vanished | Self::Doubtful => Meaning::Conflict,
             Self::Store(StoreError::Unavailable(_)) => Meaning::Away,
             Self::Store(StoreError::CannotWrite(_)) => Meaning::CannotWrite,
             Self::Store(StoreError::Failed(_)) => Meaning::Refused,
@@ -99,6 +101,7 @@ impl From<Trouble> for StoreError {
         match trouble {
             Trouble::Database(error) => store_error(error),
             Trouble::Store(error) => error,
+            Trouble::Doubtful => StoreError::Unavailable("emails changed all the time".into()),
             Trouble::Vanished => {
                 StoreError::Unavailable("another email of this key came and went; try again".into())
             }

@@ -216,9 +216,9 @@ impl PostgresStore {
     pub fn hot_queries() -> Vec<String> {
         let mut queries = vec![
             claim::in_turn(&schedule::DUE),
-            claim::in_turn(&attempt::unticketed(false)),
-            claim::in_turn(&attempt::unticketed(true)),
-            claim::in_turn(&[parked::DUE]),
+            claim::in_turn(&attempt::unticketed(false, None)),
+            claim::in_turn(&attempt::unticketed(true, None)),
+            claim::in_turn(&parked::DUE),
             claim::waited_too_long(),
             rescue::expired(),
         ];

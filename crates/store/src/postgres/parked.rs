@@ -6,13 +6,16 @@ use posthaste_core::email::EmailId;
 use posthaste_core::port::{Budgets, StoreResult, Unticketed};
 
 use super::PostgresStore;
-use super::claim::{Candidates, in_turn};
-use super::floor::BEGINNING;
+use super::claim::{Candidates, InTurn, Part, in_turn};
 use super::list::has_nul;
 use crate::ledger;
 
 /// Those that wait for exactly these ways (`$4`), and may be tried by now.
-pub(super) const DUE: &str = "l.waiting_for = $4 AND l.next_attempt_at <= posthaste_now()";
+pub(super) const DUE: [Part; 1] = [Part {
+    kind: 0,
+    condition: "l.waiting_for = $4 AND l.next_attempt_at <= posthaste_now()",
+    until: None,
+}];
 
 impl PostgresStore {
     pub(super) async fn begin_all_parked(
@@ -28,9 +31,13 @@ impl PostgresStore {
         }
         let turn = self.parked_turns.next();
         let candidates = Candidates {
-            query: in_turn(&[DUE]),
-            values: &[&BEGINNING, &&turn.priorities[..], &waiting_for],
-            floor: None,
+            query: in_turn(&DUE),
+            values: &[&waiting_for],
+            in_turn: Some(InTurn {
+                priorities: &turn.priorities,
+                parts: &DUE,
+                floor: None,
+            }),
             most,
             with_overdue: false,
         };

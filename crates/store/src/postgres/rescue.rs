@@ -40,7 +40,7 @@ impl PostgresStore {
         let candidates = Candidates {
             query: expired(),
             values: &[],
-            floor: None,
+            in_turn: None,
             most,
             with_overdue: false,
         };

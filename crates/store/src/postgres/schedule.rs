@@ -6,17 +6,28 @@ use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Event;
 use posthaste_core::port::{Budgets, Due, Lease, StoreResult};
+use uuid::Uuid;
 
 use super::PostgresStore;
-use super::claim::{Candidates, in_turn};
-use super::state_row::get;
-use super::writer::Wants;
+use super::claim::{Candidates, InTurn, Part, in_turn};
+use super::state_row::{STATE_WIDTH, get};
+use super::writer::lock_states;
 use crate::ledger;
 
 /// Failed emails that are due, then those that wait without a ticket.
-pub(super) const DUE: [&str; 2] = [
-    "l.status = 'failed' AND l.waiting_for IS NULL AND l.next_attempt_at <= posthaste_now()",
-    "l.status = 'pending' AND l.last_queued_at IS NULL AND l.next_attempt_at <= posthaste_now()",
+pub(super) const DUE: [Part; 2] = [
+    Part {
+        kind: 0,
+        condition: "l.status = 'failed' AND l.waiting_for IS NULL
+             AND l.next_attempt_at <= posthaste_now()",
+        until: None,
+    },
+    Part {
+        kind: 1,
+        condition: "l.status = 'pending' AND l.last_queued_at IS NULL
+             AND l.next_attempt_at <= posthaste_now()",
+        until: None,
+    },
 ];
 
 /// When the next of them is due: the first of each priority. Also when it becomes too late for one
@@ -34,6 +45,13 @@ pub(super) const NEXT_DUE: &str = "SELECT min(due) FROM (
          UNION ALL
          SELECT min(waits_until) FROM email_log WHERE waits_until IS NOT NULL) AS waiting";
 
+/// Locks and reads emails whose tickets were published. One that someone else has locked is most
+/// likely begun just now, and needs no mark; otherwise its ticket counts as lost in a while.
+fn lock_free_states() -> String {
+    let all = lock_states();
+    format!("{all} SKIP LOCKED")
+}
+
 impl PostgresStore {
     pub(super) async fn claim_all_due(
         &self,
@@ -44,8 +62,12 @@ impl PostgresStore {
         let priorities = self.schedulers_turns.next().priorities;
         let candidates = Candidates {
             query: in_turn(&DUE),
-            values: &[&&priorities[..]],
-            floor: Some(&self.schedulers_floor),
+            values: &[],
+            in_turn: Some(InTurn {
+                priorities: &priorities,
+                parts: &DUE,
+                floor: Some(&self.schedulers_floor),
+            }),
             most,
             with_overdue: true,
         };
@@ -64,18 +86,22 @@ impl PostgresStore {
         published: Vec<Lease>,
         refused: Vec<Lease>,
     ) -> StoreResult<()> {
-        let all = [&published[..], &refused[..]].concat();
-        let wants = Wants::states(all.iter().map(|ticket| ticket.id).collect());
-        self.writer
-            .run(wants, move |books| {
-                for Lease { id, token } in published.iter().copied() {
-                    let Ok(_) = ledger::apply(books, id, &Event::Queued { token });
-                }
-                for Lease { id, token } in refused.iter().copied() {
-                    let Ok(_) = ledger::apply(books, id, &Event::Unqueued { token });
-                }
-            })
-            .await
+        let all = published.iter().chain(&refused);
+        let ids: Vec<Uuid> = all.map(|ticket| ticket.id.0).collect();
+        let marked = self.keep_books(async |client, books| {
+            let statement = client.prepare_cached(&lock_free_states()).await?;
+            for row in client.query(&statement, &[&ids]).await? {
+                books.read_state(&row, STATE_WIDTH)?;
+            }
+            for Lease { id, token } in published.iter().copied() {
+                let Ok(_) = ledger::apply(books, id, &Event::Queued { token });
+            }
+            for Lease { id, token } in refused.iter().copied() {
+                let Ok(_) = ledger::apply(books, id, &Event::Unqueued { token });
+            }
+            Ok(())
+        });
+        marked.await.map(drop)
     }
 
     pub(super) async fn next_due_at(&self) -> StoreResult<Option<Timestamp>> {

@@ -3,16 +3,17 @@
 //! While an email is `sending`, only who holds its token changes its row, so that its sender need
 //! not read it again before each step. Someone may have taken it over all the same: whatever is
 //! written by this knowledge is written only where the row still is so, and read first if it is not.
+//! Leases are renewed apart from this: the time until which one is held is not known here.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::State;
-use posthaste_core::status::Status;
 
 use super::books::Books;
 use super::writer::Wants;
+use crate::ledger::Ledger as _;
 
 /// More than any sender has under way; the rest is read.
 const MOST: usize = 20_000;
@@ -46,9 +47,14 @@ impl UnderWay {
 
     /// Remembers what was committed.
     pub(super) fn remember(&self, books: Books) {
+        let now = books.now();
         let mut states = self.states();
-        for (id, state) in books.into_states() {
-            if state.status == Status::Sending && states.len() < MOST {
+        if states.len() >= MOST {
+            // Whoever took these over finished them. One that is held still is read again.
+            states.retain(|_, state| state.locked_until.is_some_and(|until| until > now));
+        }
+        for (id, state) in books.into_under_way() {
+            if states.len() < MOST {
                 states.insert(id, state);
             }
         }

@@ -1,9 +1,13 @@
 //! Group commit: whatever comes in while a transaction is under way shares the next one.
 //!
-//! A flush locks the rows of all its jobs in the order of their ids, lets each job decide in
-//! memory, and writes everything back with one statement per table. Two round trips, however
-//! many jobs. If it fails because of a value, it is split until only the culprit fails; if
-//! others stood in the way, it is done again.
+//! A flush locks the rows of its jobs in the order of their ids, lets each job decide in memory, and
+//! writes everything back with one statement per table. Two round trips, however many jobs. If it
+//! fails because of a value, it is split until only the culprit fails; if others stood in the way, it
+//! is done again.
+//!
+//! What this process is sending it knows (`under_way`): such rows are locked only as they are
+//! written, after the others. Nobody else waits for one of them with another in hand: whoever renews
+//! leases waits for one at a time, and whoever marks tickets as published for none.
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -327,6 +331,11 @@ impl Lane {
         let mut books = self.read(client, wanted, &mut pipeline).await?;
         for job in jobs.iter_mut() {
             job.run(&mut books);
+        }
+        if books.is_doubtful {
+            // A refusal writes nothing that could be fenced: it must not rest on memory.
+            self.shared.under_way.forget(&books);
+            return Err(Trouble::Doubtful);
         }
         books
             .write_back(&mut pipeline, self.slot, &self.shared.bell)

@@ -48,6 +48,8 @@ pub(super) struct Connection {
     /// Whether the server was told of a message that nobody has taken up yet: its replies are the
     /// next to come.
     pub(super) is_announced: bool,
+    /// Whether the server was told of a message whose turn it is, and has not answered DATA yet.
+    pub(super) awaits_data: bool,
     /// Whether the last final dot was answered promptly.
     pub(super) is_prompt: bool,
 }
@@ -64,6 +66,7 @@ impl Connection {
             needs_reset: false,
             in_message: false,
             is_announced: false,
+            awaits_data: false,
             is_prompt: false,
         }
     }
@@ -188,12 +191,13 @@ impl Connection {
 
     /// Writes what was collected in `outgoing`, the end of a message: its final dot is at `dot`.
     /// A failure is one of the body as long as nothing of the dot can have left. After that the
-    /// message may have left, whatever is returned.
+    /// message may have left, and the server's reply may be there all the same: then it is only said
+    /// that not everything was written.
     pub(super) async fn write_ending(
         &mut self,
         dot: usize,
         limit: Duration,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let stream = &mut self.stream;
         let outgoing = &self.outgoing;
         let in_message = &mut self.in_message;
@@ -216,9 +220,9 @@ impl Connection {
         let result = result.await;
         self.outgoing.clear();
         if self.in_message {
-            return self.explained(Stage::Body, result).await;
+            return self.explained(Stage::Body, result.map(|()| true)).await;
         }
-        result.map_err(|cause| Failure::new(Stage::FinalDot, cause))
+        Ok(result.is_ok())
     }
 
     /// The next reply.
@@ -307,7 +311,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if self.in_message || self.is_announced {
+        if self.in_message || self.is_announced || self.awaits_data {
             self.stream.abort_on_close();
         }
     }
@@ -345,9 +349,9 @@ mod tests {
 
     use super::*;
 
-    /// Writes far more than any buffer holds to a server that does not read; the stage of the
-    /// failure, and whether the connection would end in an error for the server.
-    async fn stuck(dot: impl FnOnce(usize) -> usize) -> (Stage, bool) {
+    /// Writes far more than any buffer holds to a server that does not read; what comes of it, and
+    /// whether the connection would end in an error for the server.
+    async fn stuck(dot: impl FnOnce(usize) -> usize) -> (Result<bool, Failure>, bool) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
@@ -356,15 +360,16 @@ mod tests {
         connection.outgoing = vec![b'x'; 64_000_000];
         let dot = dot(connection.outgoing.len());
         let limit = Duration::from_millis(200);
-        let failure = connection.write_ending(dot, limit).await.unwrap_err();
+        let written = connection.write_ending(dot, limit).await;
         drop(server);
-        assert_eq!(failure.cause, Cause::Timeout);
-        (failure.stage, connection.in_message)
+        (written, connection.in_message)
     }
 
     #[tokio::test]
     async fn as_long_as_the_dot_was_not_taken_by_the_kernel_it_is_the_body_that_failed() {
-        assert_eq!(stuck(|length| length - 3).await, (Stage::Body, true));
-        assert_eq!(stuck(|_| 0).await, (Stage::FinalDot, false));
+        let failed = Failure::new(Stage::Body, Cause::Timeout);
+        assert_eq!(stuck(|length| length - 3).await, (Err(failed), true));
+        // After that only the server's reply can tell.
+        assert_eq!(stuck(|_| 0).await, (Ok(false), false));
     }
 }

@@ -31,6 +31,8 @@ struct State {
     idle: VecDeque<Idle>,
     /// What the server offered on the connection that came back last.
     offers: Option<Extensions>,
+    /// Whether the server did not take in what was announced.
+    is_deaf: bool,
     /// Whether someone watches over the idle limit.
     is_watched: bool,
     /// Connections that are being closed.
@@ -79,7 +81,10 @@ impl Pool {
         if let Some(slot) = self.slots.try_take() {
             return Turn::Slot(slot);
         }
-        let offers = self.state().offers;
+        let offers = {
+            let state = self.state();
+            state.offers.filter(|_| !state.is_deaf)
+        };
         let announcement = offers.and_then(|offers| {
             let commands = announce(&offers)?;
             Some(Announcement { commands, offers })
@@ -93,6 +98,11 @@ impl Pool {
             return None;
         }
         self.slots.take_next(&connection.extensions)
+    }
+
+    /// The server does not take in what is announced: nobody is any more.
+    pub(super) fn announce_no_more(&self) {
+        self.state().is_deaf = true;
     }
 
     /// Whether this connection has carried all that it is to carry.

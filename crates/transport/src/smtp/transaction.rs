@@ -84,6 +84,7 @@ pub(super) async fn run(
         pool,
         next: None,
         results: vec![None; email.recipients.len()],
+        was_announced: false,
         lacks_reset: false,
         mail_was_answered: false,
         mail_refusal: None,
@@ -119,6 +120,8 @@ struct Transaction<'a> {
     next: Option<Next>,
     /// Results of single recipients; the others share one.
     results: Vec<Option<RecipientResult>>,
+    /// Whether it was announced behind the message before.
+    was_announced: bool,
     /// Whether the message before was refused when this one had been announced already.
     lacks_reset: bool,
     mail_was_answered: bool,
@@ -161,6 +164,8 @@ impl Transaction<'_> {
     /// done together with the message before. Afterwards the server waits for the message.
     async fn announce(&mut self) -> Result<(), Halt> {
         let is_announced = std::mem::take(&mut self.connection.is_announced);
+        self.connection.awaits_data = is_announced;
+        self.was_announced = is_announced;
         self.lacks_reset = is_announced && self.connection.needs_reset;
         let commands = self.commands(is_announced);
         self.connection.messages += 1;
@@ -216,6 +221,7 @@ impl Transaction<'_> {
         let mut count = 0;
         while count < most && out.len() <= WINDOW {
             announcement::push(out, commands[count], self.email, offers);
+            self.connection.awaits_data |= commands[count] == Command::Data;
             count += 1;
         }
         let (stage, limit) = self.stage_and_limit(commands[0]);
@@ -270,6 +276,7 @@ impl Transaction<'_> {
                 self.expect(reply.is_positive(), stage, &reply)
             }
             Command::Data if reply.is_negative() => {
+                self.connection.awaits_data = false;
                 if self.accepted > 0 {
                     let rest = RecipientResult::Failed(refusal());
                     let fate = Fate::Usable;
@@ -281,6 +288,7 @@ impl Transaction<'_> {
                 // Should nobody have been accepted, the connection can only be thrown away: even
                 // a lone dot would send a message.
                 self.connection.in_message = true;
+                self.connection.awaits_data = false;
                 self.expect(reply.code == 354, stage, &reply)
             }
         }
@@ -333,10 +341,16 @@ impl Transaction<'_> {
         let limit = self.timeouts.dot;
         let started = Instant::now();
         self.connection.outgoing.extend_from_slice(b".\r\n");
-        self.announce_next();
+        // The rest of a large message may take its time to leave.
+        if dot > 0 {
+            self.announce_next();
+        }
         failpoint::hit("smtp.before_dot");
         let written = self.connection.write_ending(dot, limit).await;
-        written.map_err(|failure| self.halt(failure))?;
+        let is_whole = written.map_err(|failure| self.halt(failure))?;
+        if !is_whole {
+            self.next = None;
+        }
         failpoint::hit("smtp.after_dot");
         let reply = self.reply_to_dot(started, limit).await;
         let took = started.elapsed();
@@ -377,7 +391,8 @@ impl Transaction<'_> {
     ) -> Result<RawReply, Failure> {
         let stage = Stage::FinalDot;
         if self.next.is_some() && limit > PATIENCE {
-            match self.connection.reply(stage, PATIENCE).await {
+            let patience = PATIENCE.saturating_sub(started.elapsed());
+            match self.connection.reply(stage, patience).await {
                 Err(failure) if failure.cause == Cause::Timeout => self.next = None,
                 reply => return reply,
             }
@@ -397,10 +412,15 @@ impl Transaction<'_> {
             Cause::Reply(reply) => reply.code == 421,
             _ => false,
         };
-        let fate = if is_hangup && !self.mail_was_answered {
-            Fate::Stale
-        } else {
-            Fate::Broken
+        // Not every server that says so can take in what comes behind a dot.
+        let is_lost = self.was_announced && !is_hangup;
+        let fate = match self.mail_was_answered {
+            false if is_lost => {
+                self.pool.announce_no_more();
+                Fate::Stale
+            }
+            false if is_hangup => Fate::Stale,
+            _ => Fate::Broken,
         };
         Halt {
             rest: RecipientResult::Failed(failure),

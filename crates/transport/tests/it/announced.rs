@@ -1,6 +1,7 @@
 //! Who waits for a connection is announced together with the final dot of the message before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_core::attempt::{Cause, Stage};
 use posthaste_core::decision::RecipientResult;
@@ -101,7 +102,7 @@ async fn a_small_message_its_dot_and_the_next_announcement_are_one_write() {
 }
 
 #[tokio::test]
-async fn the_dot_of_a_large_message_brings_the_next_announcement_too() {
+async fn behind_a_large_message_nobody_is_announced() {
     let (_server, transport, mut peer) = used(single).await;
     let large = MESSAGE.repeat(2000);
     let outgoing = email_with(&["a@example.org"], large.as_bytes());
@@ -113,19 +114,17 @@ async fn the_dot_of_a_large_message_brings_the_next_announcement_too() {
         in_time(reached).await.unwrap();
         peer.hear_nothing().await;
         pass.send(true).unwrap();
-        let announced = announcement(&["b@example.org"]);
-        peer.hear_at_once(&format!(".\r\n{announced}")).await;
-        peer.say("250 2.0.0 a\r\n250 ok\r\n250 ok\r\n354 go on\r\n")
-            .await;
-        peer.hear_at_once(&format!("{MESSAGE}.\r\n")).await;
-        peer.say("250 2.0.0 b\r\n").await;
+        peer.hear_at_once(".\r\n").await;
+        peer.hear_nothing().await;
+        peer.say("250 2.0.0 a\r\n").await;
+        peer.take_message(MESSAGE).await;
         peer
     };
     let a = transport.send(&outgoing, &gate);
     let b = send(&transport, &["b@example.org"], &AlwaysOpen);
     let (a, b, _peer) = tokio::join!(a, b, serve);
     assert_eq!(a, [accepted("250 2.0.0 a")]);
-    assert_eq!(b, accepted("250 2.0.0 b"));
+    assert_eq!(b, accepted(TAKEN));
 }
 
 #[tokio::test]
@@ -478,4 +477,43 @@ async fn many_who_wait_all_arrive_once_whatever_becomes_of_the_others() {
     recipients.sort_unstable();
     recipients.dedup();
     assert_eq!((arrived.len(), recipients.len()), (150, 150));
+}
+
+#[tokio::test]
+async fn a_server_that_is_deaf_behind_a_dot_is_told_nothing_there_any_more() {
+    let brief = |port| {
+        let mut config = single(port);
+        config.timeouts.mail = Duration::from_millis(50);
+        config
+    };
+    let (server, transport, mut peer) = used(brief).await;
+    let (gate, reached, pass) = HeldGate::new();
+    let serve = async {
+        let announced = announcement(&["b@example.org"]);
+        take_a(&mut peer, reached, pass, &announced).await;
+        // What came behind the dot is lost.
+        peer.say("250 2.0.0 a\r\n").await;
+        let mut fresh = server.greet(&["PIPELINING"]).await;
+        fresh.take_message(MESSAGE).await;
+        fresh
+    };
+    let a = send(&transport, &["a@example.org"], &gate);
+    let b = send(&transport, &["b@example.org"], &AlwaysOpen);
+    let (a, b, mut fresh) = tokio::join!(a, b, serve);
+    assert_eq!(a, accepted("250 2.0.0 a"));
+    assert_eq!(b, accepted(TAKEN), "by a connection of its own");
+
+    let (gate, reached, pass) = HeldGate::new();
+    let serve = async {
+        take_a(&mut fresh, reached, pass, "").await;
+        fresh.hear_nothing().await;
+        fresh.say("250 2.0.0 c\r\n").await;
+        fresh.take_message(MESSAGE).await;
+        fresh
+    };
+    let c = send(&transport, &["a@example.org"], &gate);
+    let d = send(&transport, &["d@example.org"], &AlwaysOpen);
+    let (c, d, _fresh) = tokio::join!(c, d, serve);
+    assert_eq!(c, accepted("250 2.0.0 c"));
+    assert_eq!(d, accepted(TAKEN));
 }

@@ -87,9 +87,6 @@ pub(super) const CHECK_ASSUMED: &str = "WITH held AS (SELECT l.id FROM email_log
          FOR UPDATE OF l)
      SELECT 1 / (cardinality($1) = (SELECT count(*) FROM held))::int";
 
-pub(super) const UPDATE_RENEWED: &str = "UPDATE email_log l SET locked_until = u.locked_until
-     FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, locked_until) WHERE l.id = u.id";
-
 /// The same number again is late proof: it replaces what was assumed.
 pub(super) const INSERT_ATTEMPTS: &str =
     "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome, error_class,

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use deadpool_postgres::ClientWrapper;
-use posthaste_core::Timestamp;
 use posthaste_core::attempt::{AttemptRecord, Stage};
 use posthaste_core::email::{EmailId, Recipient};
 use posthaste_core::lifecycle::State;
@@ -15,8 +14,7 @@ use super::Books;
 use super::statement::{
     CHECK_ASSUMED, COUNT, ERASE, GIVE_UP, INSERT_ALERTS, INSERT_ATTEMPTS, INSERT_AUDIT,
     INSERT_DEATHS, REACH, REMOVE, REVIVE, REVIVE_ALIKE, SAVE_RECIPIENTS, SET_FREE, UPDATE_BEGUN,
-    UPDATE_GATED, UPDATE_GATED_FENCED, UPDATE_RENEWED, UPDATE_SENT, UPDATE_SENT_FENCED,
-    UPDATE_STATES,
+    UPDATE_GATED, UPDATE_GATED_FENCED, UPDATE_SENT, UPDATE_SENT_FENCED, UPDATE_STATES,
 };
 use crate::postgres::listener::{Bell, NOTIFY};
 
@@ -153,19 +151,7 @@ impl Books {
             gated_values,
             [UPDATE_GATED, UPDATE_GATED_FENCED],
         )
-        .await?;
-        let renewed: BTreeSet<EmailId> = only(&self.renewed).difference(&sent).copied().collect();
-        if !renewed.is_empty() {
-            let (ids, until): (Vec<EmailId>, Vec<Option<Timestamp>>) = self
-                .those(&renewed)
-                .into_iter()
-                .map(|(id, state)| (*id, state.locked_until))
-                .unzip();
-            pipeline
-                .send(UPDATE_RENEWED, values![uuids(&ids), until])
-                .await?;
-        }
-        Ok(())
+        .await
     }
 
     /// Writes a part of states: of those that were read by the first statement, of those that were
