@@ -308,8 +308,9 @@ impl Engine {
         self.tasks.spawn(async move {
             loop {
                 tokio::select! {
-                    () = store.changed() => wakes.iter().for_each(|wake| wake.notify_one()),
+                    biased;
                     () = shutdown.cancelled() => return,
+                    () = store.changed() => wakes.iter().for_each(|wake| wake.notify_one()),
                 }
             }
         });

@@ -1,12 +1,13 @@
 //! Brings emails that are due back to the senders, at their time, not at a poll's.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste_core::Timestamp;
 use posthaste_core::port::{Broker, Due, Published, Route, SharedStore, StoreError, Ticket};
 use posthaste_core::status::DeadReason;
+use tokio::time::Instant;
 
 use crate::service::{Report, Service};
 use crate::{Metrics, Policies};

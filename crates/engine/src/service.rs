@@ -62,9 +62,10 @@ pub async fn run(service: Arc<dyn Service>, wake: Arc<Notify>, shutdown: Cancell
             }
         };
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = wake.notified() => {}
+            biased;
             () = shutdown.cancelled() => {}
+            () = wake.notified() => {}
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }

@@ -4,13 +4,14 @@
 //! email is there, and no one else sends it at the same time. The attempt is not counted.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::lifecycle::State;
 use posthaste_core::port::{Opened, Opener, Started, StoreError};
 use posthaste_core::status::{DeadReason, Status};
+use tokio::time::Instant;
 
 use super::{EmailRequest, FieldError, Intake, Refused, Submitter, Taken};
 use crate::sender::Sender;

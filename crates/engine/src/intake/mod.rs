@@ -14,7 +14,6 @@ mod request;
 mod templated;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
@@ -24,6 +23,7 @@ use posthaste_core::port::{
 };
 use posthaste_core::status::Status;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use self::aside::Aside;
 pub use self::inline::{Delivered, FirstAttempt, Reserved};

@@ -1,7 +1,5 @@
 //! What people see of the ways out and do to them, and of addresses that get nothing any more.
 
-use std::time::Instant;
-
 use posthaste_core::address::{Address, InvalidAddress};
 use posthaste_core::port::{
     Actor, Parked, SharedStore, StoreError, StoreResult, SuppressionFilter,
@@ -9,6 +7,7 @@ use posthaste_core::port::{
 use posthaste_core::status::DeadReason;
 use posthaste_core::suppression::Suppression;
 use posthaste_core::way::{BreakerRules, Condition, Way, WayAnswer, WayEvent, WayName, ways_of};
+use tokio::time::Instant;
 
 use super::{LONGEST_LIST, Operator};
 use crate::ways::{Limits, Ways};

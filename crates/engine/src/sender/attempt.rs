@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
@@ -16,6 +16,7 @@ use posthaste_core::port::{
     DomainVerdict, Finish, Gate, Lease, Outgoing, SharedStore, Span, SpanKind, Started,
 };
 use posthaste_core::status::{DeadReason, Outcome, Status};
+use tokio::time::Instant;
 
 use super::lease_keeper::Held;
 use super::{FIRST_REST, LONGEST_REST, Sender};
@@ -247,6 +248,7 @@ impl Sender {
         };
         let is_past_gate = || gate.passed.load(Ordering::SeqCst);
         let sent = tokio::select! {
+            biased;
             sent = &mut sending => sent,
             () = self.abort.cancelled() => {
                 if !is_past_gate() {

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use posthaste_core::port::Started;
 use posthaste_core::status::Priority;
+use tokio::time::Instant;
 
 use super::Sender;
 use super::inline::Room;

@@ -1,12 +1,13 @@
 //! First attempts that callers wait for, as they hand their emails in.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_core::lifecycle::State;
 use posthaste_core::port::Started;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Sender;

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_core::email::EmailId;
 use posthaste_core::port::{Lease, SharedStore};
+use tokio::time::Instant;
 
 /// Keeps leases.
 pub(super) struct LeaseKeeper {

@@ -13,7 +13,7 @@ mod parked;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_core::Timestamp;
 use posthaste_core::classification::Classifier;
@@ -21,6 +21,7 @@ use posthaste_core::port::{
     Begun, Broker, SharedStore, Started, TicketDelivery, Tracer, Unticketed,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -183,8 +184,9 @@ impl Sender {
     async fn claim_until(self: &Arc<Self>, shutdown: &CancellationToken) {
         loop {
             let permits = tokio::select! {
-                permits = self.free_permits() => permits,
+                biased;
                 () = shutdown.cancelled() => return,
+                permits = self.free_permits() => permits,
             };
             let found = self.take_unticketed(permits).await;
             if found && !shutdown.is_cancelled() {
@@ -192,9 +194,10 @@ impl Sender {
             }
             let rest = self.until_next_due().await;
             tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
                 () = self.scheduler.notified() => {}
                 () = tokio::time::sleep(rest) => {}
-                () = shutdown.cancelled() => return,
             }
         }
     }
@@ -218,8 +221,9 @@ impl Sender {
         let mut tickets_next = false;
         while !shutdown.is_cancelled() {
             let mut permits = tokio::select! {
-                permits = self.free_permits() => permits,
+                biased;
                 () = shutdown.cancelled() => return,
+                permits = self.free_permits() => permits,
             };
             // Now and then even when busy.
             unticketed |= looked_at.elapsed() >= self.config.backstop / 2;
@@ -296,8 +300,9 @@ impl Sender {
                 }
             }
             tokio::select! {
-                () = tokio::time::sleep(rest) => {}
+                biased;
                 () = self.abort.cancelled() => return None,
+                () = tokio::time::sleep(rest) => {}
             }
             if since.elapsed() > PATIENCE {
                 return None;
@@ -411,6 +416,7 @@ impl Sender {
             Some(taken)
         };
         let permits = tokio::select! {
+            biased;
             permits = everything => permits?,
             () = self.abort.cancelled() => return None,
         };

@@ -1,10 +1,11 @@
 //! Lets parked emails go when their ways out take mail again.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_core::port::{Started, Unticketed};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{FIRST_REST, LONGEST_REST, Sender};
@@ -60,9 +61,10 @@ impl Sender {
             }
             tokio::time::sleep(BREATH).await;
             tokio::select! {
-                () = tokio::time::sleep(again_in) => {}
-                () = self.ways.freed() => {}
+                biased;
                 () = shutdown.cancelled() => return,
+                () = self.ways.freed() => {}
+                () = tokio::time::sleep(again_in) => {}
             }
         }
     }

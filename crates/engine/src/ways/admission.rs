@@ -1,11 +1,12 @@
 //! Whether an email may go now, and by which way.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_core::decision::Parking;
 use posthaste_core::port::{SharedStore, Started, Transport};
 use posthaste_core::way::{BreakerRules, WayAnswer, WayEvent, WayName, any_of};
+use tokio::time::Instant;
 
 use super::pace::{Pace, Slot};
 use super::{DEFAULT_ROUTE, Limits, Ways};

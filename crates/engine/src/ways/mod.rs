@@ -15,7 +15,7 @@ mod settlement;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_core::Timestamp;
 use posthaste_core::port::{
@@ -23,6 +23,7 @@ use posthaste_core::port::{
 };
 use posthaste_core::way::{BreakerRules, Way, WayAnswer, WayEvent, WayName};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 pub(crate) use self::admission::{A_MOMENT, Admission, Pass};
 

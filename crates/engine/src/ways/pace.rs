@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// An answer that takes longer than this is a slow one.
 const SLOW: Duration = Duration::from_secs(2);

@@ -1,10 +1,11 @@
 //! Which parked emails may go, and when to look again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_core::Timestamp;
 use posthaste_core::port::{SharedStore, StoreResult};
 use posthaste_core::way::{BreakerRules, Condition, WayName, ways_of};
+use tokio::time::Instant;
 
 use super::pace::Full;
 use super::{DEFAULT_ROUTE, Ways};

@@ -1,13 +1,12 @@
 //! What the result of an attempt says about its way, and what follows for the email.
 
-use std::time::Instant;
-
 use posthaste_core::Timestamp;
 use posthaste_core::classification::{Fault, Reach};
 use posthaste_core::decision::Decision;
 use posthaste_core::port::{SharedStore, Started};
 use posthaste_core::status::Outcome;
 use posthaste_core::way::{BreakerRules, FaultNote, WayAnswer, WayEvent, WayName};
+use tokio::time::Instant;
 
 use super::{Pass, Ways};
 
