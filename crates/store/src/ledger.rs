@@ -1,7 +1,8 @@
 //! What every store does with the lifecycle's word, written once for all dialects.
 //!
 //! A dialect opens a transaction, implements [`Ledger`] on it, and calls these functions. They
-//! read states, ask `posthaste_core::lifecycle`, and tell the dialect what to write.
+//! read states, ask `posthaste_core::lifecycle`, and tell the dialect what to write. It is public for
+//! the simulation, whose store in memory is one more dialect.
 
 mod act;
 mod claim;
@@ -16,24 +17,31 @@ use posthaste_core::lifecycle::{Event, Refusal, State, Transition, transition};
 use posthaste_core::port::{Finish, Lease, Opener, Rescued, Started};
 use posthaste_core::status::{DeadReason, Phase, Priority, Status};
 
-pub(crate) use self::act::{act, act_unrecorded};
-pub(crate) use self::claim::{begin_parked, begin_unticketed, claim_due, sorted};
+pub use self::act::{act, act_unrecorded};
+pub use self::claim::{Found, begin_parked, begin_unticketed, claim_due, sorted};
 
 /// Which of an email's recipients get nothing any more, and why; by their place.
-pub(crate) type Suppressed = Vec<(usize, DeadReason)>;
+pub type Suppressed = Vec<(usize, DeadReason)>;
 
 /// What is asked of an email besides its state. None of it ever changes, except by erasing.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts {
-    pub(crate) owner: String,
-    pub(crate) message_key: String,
-    pub(crate) priority: Priority,
-    pub(crate) policy: PolicyChoice,
-    pub(crate) expires_at: Option<Timestamp>,
-    pub(crate) erased: bool,
-    pub(crate) traceparent: Option<String>,
+pub struct Facts {
+    /// Whose it is.
+    pub owner: String,
+    /// The caller's key.
+    pub message_key: String,
+    /// Which emails go first.
+    pub priority: Priority,
+    /// Which retry policy it follows.
+    pub policy: PolicyChoice,
+    /// Not to be sent after.
+    pub expires_at: Option<Timestamp>,
+    /// Whether its content was erased.
+    pub erased: bool,
+    /// The trace that it belongs to.
+    pub traceparent: Option<String>,
     /// Why the first recipient that was given up was given up, if one was.
-    pub(crate) given_up: Option<DeadReason>,
+    pub given_up: Option<DeadReason>,
 }
 
 impl Facts {
@@ -44,7 +52,7 @@ impl Facts {
 }
 
 /// One transaction over emails.
-pub(crate) trait Ledger {
+pub trait Ledger {
     /// Why it could not be read or written.
     type Error;
 
@@ -108,7 +116,7 @@ pub(crate) trait Ledger {
 
 /// Who makes the first attempt of a new email.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum First {
+pub enum First {
     /// Whoever gets its ticket, which is published right after the commit.
     Ticket,
     /// Whoever finds that it is due.
@@ -130,7 +138,7 @@ impl From<Opener> for First {
 
 impl First {
     /// The state of an email that is accepted now.
-    pub(crate) fn state(self, email: &NewEmail, now: Timestamp) -> State {
+    pub fn state(self, email: &NewEmail, now: Timestamp) -> State {
         let due = email.send_at.map_or(now, rounded_up);
         let mut state = match self {
             Self::Caller => State::accepted_inline(due, email.max_attempts),
@@ -145,7 +153,7 @@ impl First {
 
 /// Begins the first attempt of an email that is being accepted outside of a ledger, and gives what
 /// its sender needs.
-pub(crate) fn begun(
+pub fn begun(
     email: &NewEmail,
     first: First,
     suppressed: Suppressed,
@@ -183,10 +191,10 @@ fn started(email: &NewEmail, state: State, suppressed: Suppressed, now: Timestam
 }
 
 /// What an event made of an email that exists.
-pub(crate) type Applied = Result<Transition, Refusal>;
+pub type Applied = Result<Transition, Refusal>;
 
 /// Reads the state, asks the lifecycle, and writes what it says. `None`: there is no such email.
-pub(crate) fn apply<L: Ledger>(
+pub fn apply<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
     event: &Event<'_>,
@@ -240,7 +248,7 @@ fn recipients_follow<L: Ledger>(
 }
 
 /// Records the end of an attempt.
-pub(crate) fn finish<L: Ledger>(
+pub fn finish<L: Ledger>(
     ledger: &mut L,
     finish: &Finish,
 ) -> Result<Result<State, Refusal>, L::Error> {
@@ -274,22 +282,18 @@ pub(crate) fn finish<L: Ledger>(
 }
 
 /// The event of an email that is about to be sent by this transport.
-pub(crate) fn gate(token: i64, transport: &Arc<str>) -> Event<'_> {
+pub fn gate(token: i64, transport: &Arc<str>) -> Event<'_> {
     Event::Gate { token, transport }
 }
 
 /// The event of an email that found no way out.
-pub(crate) const fn park(token: i64, parking: &Parking) -> Event<'_> {
+pub const fn park(token: i64, parking: &Parking) -> Event<'_> {
     Event::Park { token, parking }
 }
 
 /// Gives back what an attempt spent that turned out to have failed by no fault of the email's, if
 /// nothing has happened to it since.
-pub(crate) fn refund<L: Ledger>(
-    ledger: &mut L,
-    id: EmailId,
-    number: u32,
-) -> Result<bool, L::Error> {
+pub fn refund<L: Ledger>(ledger: &mut L, id: EmailId, number: u32) -> Result<bool, L::Error> {
     if !ledger.has_spent(id, number)? {
         return Ok(false);
     }
@@ -298,7 +302,7 @@ pub(crate) fn refund<L: Ledger>(
 }
 
 /// Releases a lease, if it has expired.
-pub(crate) fn rescue<L: Ledger>(ledger: &mut L, id: EmailId) -> Result<Option<Rescued>, L::Error> {
+pub fn rescue<L: Ledger>(ledger: &mut L, id: EmailId) -> Result<Option<Rescued>, L::Error> {
     let Some(state) = ledger.state(id)? else {
         return Ok(None);
     };
@@ -316,7 +320,7 @@ pub(crate) fn rescue<L: Ledger>(ledger: &mut L, id: EmailId) -> Result<Option<Re
 
 /// The first whole microsecond that is not before `at`: databases keep no more, and what must
 /// not be early is rounded up.
-pub(crate) fn rounded_up(at: Timestamp) -> Timestamp {
+pub fn rounded_up(at: Timestamp) -> Timestamp {
     let whole = Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(Timestamp::MAX);
     if whole >= at {
         return whole;

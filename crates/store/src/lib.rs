@@ -12,7 +12,7 @@ compile_error!("there is nowhere to keep emails: enable the feature `sqlite` or 
 mod dead_group;
 mod feedback;
 mod history;
-mod ledger;
+pub mod ledger;
 mod message;
 mod operation;
 mod port;

@@ -8,7 +8,7 @@ use posthaste_core::status::Status;
 use super::{Ledger, apply_to};
 
 /// Does what an operator wants, and keeps it in the audit log.
-pub(crate) fn act<L: Ledger>(
+pub fn act<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
     action: Action,
@@ -28,7 +28,7 @@ pub(crate) fn act<L: Ledger>(
 }
 
 /// The same without a record of it: for one action over many emails, which has its own.
-pub(crate) fn act_unrecorded<L: Ledger>(
+pub fn act_unrecorded<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
     action: Action,

@@ -11,7 +11,7 @@ use posthaste_core::status::{DeadReason, Status};
 use super::{Facts, Ledger, apply_to};
 
 /// What became of an email that waits without a ticket.
-pub(crate) enum Found {
+pub enum Found {
     /// Its attempt began.
     Begun(Box<State>),
     /// It was over budget or too late, and is dead now.
@@ -20,7 +20,7 @@ pub(crate) enum Found {
 
 /// Begins an email that waits without a ticket, if it still does. A failed one passes the
 /// scheduler's check first.
-pub(crate) fn begin_unticketed<L: Ledger>(
+pub fn begin_unticketed<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
     queued_before: Timestamp,
@@ -49,7 +49,7 @@ pub(crate) fn begin_unticketed<L: Ledger>(
 }
 
 /// Begins an email that waits for exactly these ways out, if it still does.
-pub(crate) fn begin_parked<L: Ledger>(
+pub fn begin_parked<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
     waiting_for: &str,
@@ -85,7 +85,7 @@ fn begin_claimed<L: Ledger>(
 }
 
 /// Takes an email that is due. One that is over budget or too late is dead now.
-pub(crate) fn claim_due<L: Ledger>(
+pub fn claim_due<L: Ledger>(
     ledger: &mut L,
     id: EmailId,
     lease: Duration,
@@ -146,7 +146,7 @@ fn take<L: Ledger>(
 }
 
 /// Sorts what was found without a ticket into attempts and deaths.
-pub(crate) fn sorted(found: Vec<(EmailId, Found)>) -> (Vec<(EmailId, State)>, Vec<Due>) {
+pub fn sorted(found: Vec<(EmailId, Found)>) -> (Vec<(EmailId, State)>, Vec<Due>) {
     let (mut begun, mut dead) = (Vec::new(), Vec::new());
     for (id, found) in found {
         match found {
