@@ -47,6 +47,11 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
             "posthaste-bench",
             BTreeSet::from([core, "posthaste-sink", "posthaste-testkit"]),
         ),
+        (
+            "posthaste-simulation",
+            // The store for its ledger, which the one in memory shares with the databases.
+            BTreeSet::from([core, engine, ADAPTERS[0]]),
+        ),
     ]);
     for adapter in ADAPTERS {
         table.insert(adapter, BTreeSet::from([core]));
