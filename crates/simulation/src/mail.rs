@@ -142,9 +142,9 @@ impl MemoryTransport {
     }
 
     /// Everything up to the final dot; the recipients that the server would take.
-    async fn prepare<'a>(
+    async fn prepare(
         &self,
-        email: &'a Outgoing,
+        email: &Outgoing,
         script: &Script,
     ) -> Result<Vec<Option<Failure>>, Failure> {
         self.travel("connect", script.pause).await;

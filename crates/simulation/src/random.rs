@@ -56,7 +56,7 @@ mod tests {
     fn a_seed_gives_the_same_numbers_for_ever() {
         let mut random = Random::new(7);
         let numbers: Vec<u64> = (0..4).map(|_| random.below(1000)).collect();
-        assert_eq!(numbers, [309, 834, 853, 217]);
+        assert_eq!(numbers, [487, 804, 346, 203]);
     }
 
     #[test]

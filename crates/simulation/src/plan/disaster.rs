@@ -72,7 +72,7 @@ fn trap(pause: Duration, random: &mut Random) -> Trap {
     let at = if random.happens(300) {
         Where::Number(random.between(1, 60))
     } else {
-        Where::Place(*random.pick::<&str>(&PLACES))
+        Where::Place(random.pick::<&str>(&PLACES))
     };
     let harm = if random.happens(500) {
         Harm::Dies

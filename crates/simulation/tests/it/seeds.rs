@@ -6,14 +6,14 @@ use posthaste_simulation::{Campaign, Options, Simulator};
 fn every_promise_is_kept_under_all_kinds_of_trouble() {
     let campaign = Campaign {
         first_seed: 0,
-        runs: 1_000,
+        runs: 2_500,
         threads: 2,
         options: Options::default(),
         most_failures: 1,
     };
     let report = campaign.run(|_| {});
     assert!(report.failures.is_empty(), "{:#?}", report.failures);
-    assert_eq!(report.runs, 1_000);
+    assert_eq!(report.runs, 2_500);
     // What does not happen proves nothing.
     for happens in [
         "attempts of unknown fate",
