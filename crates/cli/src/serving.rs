@@ -38,6 +38,7 @@ pub(crate) struct Serving {
 impl Serving {
     /// Starts everything.
     pub(crate) async fn start(loaded: &Loaded, roles: Roles) -> anyhow::Result<Self> {
+        posthaste_core::failpoint::hit("serve.start");
         let settings = &loaded.settings;
         let database = settings.database()?;
         let lock = match &database {

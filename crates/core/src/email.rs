@@ -14,7 +14,7 @@ use crate::attempt::AttemptRecord;
 use crate::lifecycle::State;
 use crate::retry_policy::RetryPolicy;
 use crate::status::{DeadReason, Priority, Status, named};
-use crate::way;
+use crate::{step, way};
 
 /// The identity of an email: a UUID of version 7, so that ids sort by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl EmailId {
     /// A new id.
     #[must_use]
     pub fn generate() -> Self {
-        Self(Uuid::now_v7())
+        Self(step::stepped_id(Uuid::now_v7()))
     }
 }
 

@@ -23,6 +23,7 @@ pub mod port;
 pub mod reply;
 pub mod retry_policy;
 pub mod status;
+mod step;
 pub mod suppression;
 pub mod template;
 pub mod way;

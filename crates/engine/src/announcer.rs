@@ -57,6 +57,7 @@ impl Service for Announcer {
                 again_in: Some(INTERVAL),
             });
         }
+        posthaste_core::failpoint::hit("announcer.before_publish");
         let answers = match &self.broker {
             Some(broker) => broker.announce(notices).await,
             None => vec![Published::Confirmed; count],
@@ -76,7 +77,9 @@ impl Service for Announcer {
                 "the broker did not take notices of dead emails; will try again"
             );
         }
+        posthaste_core::failpoint::hit("announcer.before_settle");
         self.store.settle_notices(told, untold).await?;
+        posthaste_core::failpoint::hit("announcer.after_settle");
         let again_in = match (away, count == BATCH) {
             (true, _) => AWAY,
             (false, true) => Duration::ZERO,

@@ -56,6 +56,7 @@ impl Service for Bulk {
         if again_in != Some(Duration::ZERO) {
             return Ok(Report { done: 0, again_in });
         }
+        posthaste_core::failpoint::hit("bulk.before_step");
         let Some(step) = self.store.advance_operation(BATCH).await? else {
             return Ok(Report {
                 done: 0,

@@ -37,7 +37,9 @@ impl Service for Pruner {
     }
 
     async fn run_once(&self) -> Result<Report, StoreError> {
+        posthaste_core::failpoint::hit("pruner.before_prune");
         let pruned = self.store.prune(self.retention, BATCH).await?;
+        posthaste_core::failpoint::hit("pruner.after_prune");
         if pruned.emails > 0 {
             tracing::info!(emails = pruned.emails, captures = pruned.captures, "pruned");
         }

@@ -66,7 +66,11 @@ impl Service for Rescuer {
     }
 
     async fn run_once(&self) -> Result<Report, StoreError> {
+        posthaste_core::failpoint::hit("rescuer.before_rescue");
         let rescued = self.store.rescue(BATCH).await?;
+        if !rescued.is_empty() {
+            posthaste_core::failpoint::hit("rescuer.after_rescue");
+        }
         for rescue in &rescued {
             self.metrics.lease_rescued(rescue.phase);
             match rescue.phase {
@@ -86,7 +90,9 @@ impl Service for Rescuer {
             .collect();
         let done = rescued.len() + settlements.len();
         if !settlements.is_empty() {
+            posthaste_core::failpoint::hit("rescuer.before_settle");
             self.store.settle(settlements).await?;
+            posthaste_core::failpoint::hit("rescuer.after_settle");
         }
         if done > 0 {
             self.scheduler.notify_one();

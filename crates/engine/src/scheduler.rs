@@ -62,6 +62,7 @@ impl Scheduler {
     async fn publish(&self, due: Vec<Due>) -> Result<usize, StoreError> {
         let now = self.store.now();
         let tickets = due.iter().map(|due| ticket_of(due, now)).collect();
+        posthaste_core::failpoint::hit("scheduler.before_publish");
         let answers = self.broker.publish(Route::Retry, tickets).await;
         posthaste_core::failpoint::hit("scheduler.after_publish");
         let (mut published, mut refused) = (Vec::new(), Vec::new());
@@ -86,7 +87,9 @@ impl Scheduler {
             );
         }
         let refusals = refused.len();
+        posthaste_core::failpoint::hit("scheduler.before_mark");
         self.store.mark_queued(published, refused).await?;
+        posthaste_core::failpoint::hit("scheduler.after_mark");
         Ok(refusals)
     }
 }
@@ -159,6 +162,7 @@ impl Service for Scheduler {
                     again_in: Some(wait + Duration::from_millis(1)),
                 });
             }
+            posthaste_core::failpoint::hit("scheduler.before_claim");
             let claimed = self
                 .store
                 .claim_due(BATCH, self.lease, &self.policies.budgets())

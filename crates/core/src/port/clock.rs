@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::Timestamp;
+use crate::{Timestamp, step};
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
@@ -23,7 +23,7 @@ impl SystemClock {
     #[must_use]
     pub fn start() -> Self {
         Self {
-            started_at: Timestamp::now(),
+            started_at: step::stepped(Timestamp::now()),
             started: Instant::now(),
         }
     }

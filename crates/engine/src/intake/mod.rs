@@ -322,6 +322,7 @@ impl Intake {
         mut email: NewEmail,
     ) -> Result<Opened, Refused> {
         let mut span = self.trace(&mut email);
+        posthaste_core::failpoint::hit("intake.before_commit");
         let opened = self
             .store
             .accept_begun(vec![email], opener, sender.worker(), sender.lease())
@@ -345,6 +346,7 @@ impl Intake {
         let scheduled = emails.iter().any(|email| email.send_at.is_some());
         let tickets: Vec<(Ticket, Option<Timestamp>)> =
             emails.iter().map(|email| ticket_of(email, now)).collect();
+        posthaste_core::failpoint::hit("intake.before_commit");
         let results = match self.store.accept(emails, self.postbox.is_some()).await {
             Ok(results) => results,
             Err(error) => {

@@ -101,7 +101,9 @@ async fn empty(
 /// Failing at it is harmless: the store knows, and senders look there.
 async fn publish(store: &SharedStore, broker: &dyn Broker, tickets: Vec<Ticket>) {
     let ids: Vec<EmailId> = tickets.iter().map(|ticket| ticket.email_id).collect();
+    posthaste_core::failpoint::hit("intake.before_publish");
     let published = broker.publish(Route::First, tickets).await;
+    posthaste_core::failpoint::hit("intake.after_publish");
     let refused = ids
         .into_iter()
         .zip(published)

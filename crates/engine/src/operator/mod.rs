@@ -96,7 +96,9 @@ impl Operator {
         action: Action,
         actor: &Actor,
     ) -> StoreResult<Vec<Acted>> {
+        posthaste_core::failpoint::hit("operator.before_act");
         let acted = self.store.act(ids, action, actor).await?;
+        posthaste_core::failpoint::hit("operator.after_act");
         // What is to be sent now waits without a ticket: the scheduler makes one.
         self.scheduler.notify_one();
         Ok(acted)

@@ -112,6 +112,7 @@ impl Sender {
         let recorded = self
             .finish(&started, held.lease, decision, transport, begun.elapsed())
             .await;
+        posthaste_core::failpoint::hit("sender.after_finish");
         if let Some(borne) = borne {
             self.ways.landed(&self.store, borne).await;
         }

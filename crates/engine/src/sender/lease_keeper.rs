@@ -79,6 +79,7 @@ impl LeaseKeeper {
             return;
         }
         let asked = Instant::now();
+        posthaste_core::failpoint::hit("sender.before_renew");
         let renewed = match self.store.renew(leases.clone(), self.lease).await {
             Ok(renewed) => renewed,
             Err(error) => {
@@ -86,6 +87,7 @@ impl LeaseKeeper {
                 return;
             }
         };
+        posthaste_core::failpoint::hit("sender.after_renew");
         let mut held = self.held();
         for (lease, renewed) in leases.iter().zip(renewed) {
             if renewed

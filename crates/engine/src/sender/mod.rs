@@ -268,6 +268,7 @@ impl Sender {
         permits: Vec<OwnedSemaphorePermit>,
     ) {
         let Some(broker) = &self.broker else { return };
+        posthaste_core::failpoint::hit("sender.before_begin");
         let Some((begun, asked)) = self.open(&deliveries).await else {
             broker.give_back(deliveries).await;
             return;
@@ -279,7 +280,9 @@ impl Sender {
                 self.spawn_attempt(*started, asked, permit, false);
             }
         }
+        posthaste_core::failpoint::hit("sender.before_acknowledge");
         broker.acknowledge(deliveries).await;
+        posthaste_core::failpoint::hit("sender.after_acknowledge");
     }
 
     /// Begins the attempts of tickets. The store may be away: the tickets are kept for a while, so
@@ -314,6 +317,7 @@ impl Sender {
     /// Begins attempts of emails that wait without a ticket, and says whether there were any.
     async fn take_unticketed(self: &Arc<Self>, permits: Vec<OwnedSemaphorePermit>) -> bool {
         let asked = Instant::now();
+        posthaste_core::failpoint::hit("sender.before_begin");
         let begun = self
             .store
             .begin_unticketed(

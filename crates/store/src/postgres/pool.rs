@@ -14,6 +14,7 @@ use deadpool_postgres::{
     ClientWrapper, Manager, ManagerConfig, Object, Pool as Deadpool, PoolError, RecyclingMethod,
     Runtime, Timeouts,
 };
+use posthaste_core::failpoint;
 use posthaste_core::port::{StoreError, StoreResult};
 use rustls_platform_verifier::ConfigVerifierExt as _;
 use tokio_postgres::config::SslMode;
@@ -278,7 +279,9 @@ impl Pool {
             let done = self.run(async |client: &ClientWrapper| {
                 client.batch_execute(begin).await?;
                 let done = work(client).await.map_err(Into::into)?;
+                failpoint::hit("store.before_commit");
                 client.batch_execute("COMMIT").await?;
+                failpoint::hit("store.after_commit");
                 Ok::<T, Trouble>(done)
             });
             match done.await {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use deadpool_postgres::ClientWrapper;
 use futures_util::FutureExt as _;
 use posthaste_core::email::EmailId;
+use posthaste_core::failpoint;
 use posthaste_core::port::{StoreError, StoreResult};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use uuid::Uuid;
@@ -344,7 +345,9 @@ impl Lane {
         pipeline.say("COMMIT");
         // Until it is known that they are committed, nobody knows what the rows are.
         self.shared.under_way.forget(&books);
+        failpoint::hit("store.before_commit");
         pipeline.finish().await?;
+        failpoint::hit("store.after_commit");
         if books.concerns_schedulers {
             self.shared.bell.ring();
         }

@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
+use posthaste_core::failpoint;
 use posthaste_core::port::{Clock, StoreError, StoreResult};
 use posthaste_core::status::Status;
 use rusqlite::Connection;
@@ -319,7 +320,9 @@ fn run_together(
         }
     }
     record_moves(&flush).map_err(store_error)?;
+    failpoint::hit("store.before_commit");
     execute(connection, "COMMIT")?;
+    failpoint::hit("store.after_commit");
     Ok(Committed::Yes)
 }
 

@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use posthaste_core::attempt::{Cause, Failure, Stage};
+use posthaste_core::failpoint;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -173,10 +174,12 @@ impl Connection {
             if is_large || outgoing.len() + piece.len() > CHUNK {
                 within(limit, stream.write_all(outgoing)).await?;
                 outgoing.clear();
+                failpoint::hit("smtp.within_body");
             }
             if is_large {
                 for chunk in piece.chunks(CHUNK) {
                     within(limit, stream.write_all(chunk)).await?;
+                    failpoint::hit("smtp.within_body");
                 }
             } else {
                 outgoing.extend_from_slice(piece);

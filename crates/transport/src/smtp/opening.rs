@@ -3,6 +3,7 @@
 //! It must never go on in clear once TLS was required or begun.
 
 use posthaste_core::attempt::{Cause, Failure, Stage};
+use posthaste_core::failpoint;
 
 use super::authentication::authenticate;
 use super::config::{SmtpConfig, TlsMode};
@@ -21,6 +22,7 @@ pub(super) struct Opener {
 impl Opener {
     /// A connection that is ready for MAIL.
     pub(super) async fn open(&self) -> Result<Connection, Failure> {
+        failpoint::hit("smtp.before_connect");
         let mut connection = Connection::new(dial(&self.config).await?);
         if self.config.tls == TlsMode::Implicit {
             connection.secure(&self.tls, &self.config).await?;
@@ -29,6 +31,7 @@ impl Opener {
         self.say_hello(&mut connection).await?;
         self.start_tls(&mut connection).await?;
         authenticate(&mut connection, &self.config).await?;
+        failpoint::hit("smtp.after_connect");
         tracing::debug!(
             transport = self.config.name,
             tls = connection.tls_version(),

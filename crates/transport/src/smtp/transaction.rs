@@ -225,6 +225,7 @@ impl Transaction<'_> {
             count += 1;
         }
         let (stage, limit) = self.stage_and_limit(commands[0]);
+        failpoint::hit("smtp.before_mail");
         let written = self.connection.write_outgoing(stage, limit).await;
         written.map_err(|failure| self.halt(failure))?;
         Ok(count)
@@ -259,6 +260,7 @@ impl Transaction<'_> {
                 fate: Fate::Stale,
             }),
             Command::Mail => {
+                failpoint::hit("smtp.after_mail");
                 self.mail_was_answered = true;
                 if reply.is_negative() {
                     self.mail_refusal = Some(reply);
@@ -268,6 +270,7 @@ impl Transaction<'_> {
             }
             Command::Recipient(_) if self.mail_refusal.is_some() => Ok(()),
             Command::Recipient(index) => {
+                failpoint::hit("smtp.after_recipient");
                 if reply.is_negative() {
                     self.results[index] = Some(RecipientResult::Failed(refusal()));
                     return Ok(());
@@ -304,6 +307,7 @@ impl Transaction<'_> {
 
     /// Writes the message, all but the final dot. A small one is only laid ready; how much that is.
     async fn write_message(&mut self) -> Result<usize, Halt> {
+        failpoint::hit("smtp.before_body");
         let pieces = stuffed(&self.email.content);
         if self.email.content.len() <= AT_ONCE {
             let out = &mut self.connection.outgoing;
@@ -324,6 +328,7 @@ impl Transaction<'_> {
         if !gate.pass().await {
             return Err(Halt::new(Stage::Gate, Cause::LeaseLost, Fate::Broken));
         }
+        failpoint::hit("smtp.after_gate");
         self.expect_quiet().await
     }
 
@@ -353,6 +358,7 @@ impl Transaction<'_> {
         }
         failpoint::hit("smtp.after_dot");
         let reply = self.reply_to_dot(started, limit).await;
+        failpoint::hit("smtp.after_reply");
         let took = started.elapsed();
         self.connection.is_prompt = took < PROMPT;
         let reply = reply.map_err(|failure| self.halt(failure))?;
