@@ -10,6 +10,7 @@ mod beside;
 mod client;
 mod cluster;
 mod deliver;
+mod evidence;
 mod figures;
 mod footprint;
 mod ground;
@@ -27,6 +28,7 @@ mod retry_message;
 mod rig;
 mod server;
 mod slow_domain;
+mod torture;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -85,6 +87,9 @@ enum Command {
     /// Failed messages of other services while processes and servers crash all the time: nothing
     /// may be lost, nothing may be put back twice in silence
     MessagesChaos(Box<messages_chaos::Options>),
+    /// Processes killed at every step of an email's way while databases, brokers, networks, disks
+    /// and mail servers fail: nothing may be lost, nothing may be sent twice in silence
+    Torture(Box<torture::Options>),
     /// An outage of the only mail server under waiting emails, with breakers and without: what it
     /// spends, what it kills, and how delivery takes up again
     Outage(Box<outage::Options>),
@@ -144,6 +149,13 @@ async fn main() -> anyhow::Result<ExitCode> {
             let report = messages_chaos::run(&binary, &options).await?;
             let text = if json { report.json() } else { report.table() };
             writeln!(std::io::stdout(), "{text}")?;
+            return Ok(report.exit_code());
+        }
+        Command::Torture(options) => {
+            let report = torture::run(&binary, &options).await?;
+            let text = if json { report.json() } else { report.table() };
+            writeln!(std::io::stdout(), "{text}")?;
+            report.save(&options.files)?;
             return Ok(report.exit_code());
         }
         Command::Outage(options) => {

@@ -5,16 +5,12 @@
 //! The clients keep a ledger of their own, and the mail server counts copies; neither believes
 //! what the processes say of themselves.
 
-mod audit;
-mod drain;
 mod fault;
-mod ledger;
 mod load;
 mod options;
 mod queue;
 mod report;
 mod stage;
-mod witness;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,11 +22,12 @@ use posthaste_sink::{Sink, SinkConfig};
 pub(crate) use self::options::Options;
 pub(crate) use self::report::Report;
 
-use self::audit::Audit;
-use self::ledger::Ledger;
 use self::queue::Queues;
 use self::stage::Stage;
-use self::witness::Witnesses;
+use crate::evidence::audit::Audit;
+use crate::evidence::ledger::Ledger;
+use crate::evidence::stored::Books;
+use crate::evidence::witness::Witnesses;
 use crate::rig;
 use crate::rig::fleet::Fleet;
 use crate::rig::journal::Journal;
@@ -99,8 +96,9 @@ async fn run_in(
         services: &services,
         queues: &queues,
         fleet: Arc::clone(&fleet),
-        ledger: Arc::new(Ledger::new(&run, options.emails)),
+        ledger: Arc::new(Ledger::new(&run)),
         outages: Outages::default(),
+        books: Books::Postgres(services.database_url.clone()),
         sink: &sink,
         journal,
     };
@@ -114,9 +112,9 @@ async fn run_in(
     let file = folder.join("ledger");
     std::fs::write(&file, ledger.text())?;
     let verify = recipe.verify(Some(&file)).await?;
-    let witnesses = Witnesses::of(&stage);
+    let witnesses = Witnesses::of(ledger, &fleet, &stage.outages);
     fleet.stop().await;
-    let audit = Audit::of(&services.database().await?, ledger, &sink.report()).await?;
+    let audit = Audit::of(&stage.books, ledger, &sink.report()).await?;
     let report = Report {
         emails: options.emails,
         audit,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::audit::Audit;
 use super::fault::Faults;
-use super::witness::Witnesses;
+use crate::evidence::audit::Audit;
+use crate::evidence::witness::Witnesses;
 use crate::rig::member::Role;
 
 /// Everything that a run found.

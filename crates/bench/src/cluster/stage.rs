@@ -7,10 +7,12 @@ use anyhow::bail;
 use posthaste_sink::Sink;
 
 use super::fault::Faults;
-use super::ledger::Ledger;
+use super::load;
 use super::options::Options;
 use super::queue::Queues;
-use super::{drain, load};
+use crate::evidence::drain;
+use crate::evidence::ledger::Ledger;
+use crate::evidence::stored::Books;
 use crate::rig::fleet::Fleet;
 use crate::rig::journal::Journal;
 use crate::rig::outage::Outages;
@@ -24,6 +26,7 @@ pub(super) struct Stage<'a> {
     pub(super) fleet: Arc<Fleet>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) outages: Outages,
+    pub(super) books: Books,
     pub(super) sink: &'a Sink,
     pub(super) journal: &'a Journal,
 }
@@ -46,7 +49,7 @@ impl Stage<'_> {
         let playing = async {
             self.load_and_break(&faults, &mut accept_time).await?;
             self.journal.line("no more faults: waiting for the rest");
-            drain::drained(&self.fleet, self.services).await
+            drain::drained(&self.fleet, &self.books).await
         };
         let not_drained = match tokio::time::timeout(self.options.limit.0, playing).await {
             Ok(played) => {
@@ -83,7 +86,7 @@ impl Stage<'_> {
             tokio::select! {
                 () = self.sink.wait_for(enough) => anyhow::Ok(()),
                 // What is held for an operator may never be delivered.
-                drained = drain::drained(&self.fleet, self.services) => drained,
+                drained = drain::drained(&self.fleet, &self.books) => drained,
             }
         };
         tokio::select! {
@@ -94,11 +97,7 @@ impl Stage<'_> {
     }
 
     async fn what_is_left(&self) -> String {
-        let api = drain::by_api(&self.fleet).await;
-        let database = drain::by_database(self.services).await;
-        format!(
-            "not drained within {}: the API says {api:?}, the database {database:?}",
-            self.options.limit
-        )
+        let left = drain::what_is_left(&self.fleet, &self.books).await;
+        format!("not drained within {}: {left}", self.options.limit)
     }
 }

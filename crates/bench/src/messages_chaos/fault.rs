@@ -54,10 +54,10 @@ impl Stage<'_> {
             }
             Fault::RestartPostgres => {
                 journal.line("fault: PostgreSQL is crashed");
-                self.outages.begin();
+                let outage = self.outages.begin();
                 let away = self.options.postgres_away.0;
                 let restarted = self.services.restart_postgres(away).await;
-                self.outages.end();
+                self.outages.end(outage);
                 restarted?;
                 journal.line("fault over: PostgreSQL answers again");
             }

@@ -11,6 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use tokio::task::JoinSet;
 
 use super::journal::Journal;
+use super::life::{Director, Undisturbed};
 use super::member::{Ended, Member, Recipe, Role};
 
 /// When all must listen for the first time.
@@ -46,11 +47,27 @@ impl Fleet {
         recipe: Arc<Recipe>,
         journal: Arc<Journal>,
     ) -> anyhow::Result<Arc<Self>> {
+        Self::start_directed(wanted, recipe, journal, Arc::new(Undisturbed)).await
+    }
+
+    /// The same, with somebody who decides how each of them lives.
+    pub(crate) async fn start_directed(
+        wanted: &[(Role, u64)],
+        recipe: Arc<Recipe>,
+        journal: Arc<Journal>,
+        director: Arc<dyn Director>,
+    ) -> anyhow::Result<Arc<Self>> {
         let mut members = Vec::new();
         let mut running = JoinSet::new();
         for (role, count) in wanted {
             for number in 1..=*count {
-                let member = Member::new(*role, number, Arc::clone(&recipe), Arc::clone(&journal));
+                let member = Member::new(
+                    *role,
+                    number,
+                    Arc::clone(&recipe),
+                    Arc::clone(&journal),
+                    Arc::clone(&director),
+                );
                 running.spawn(Arc::clone(&member).keep_running());
                 members.push(member);
             }
@@ -89,6 +106,11 @@ impl Fleet {
         let takes = |role: Role| matches!(role, Role::Whole | Role::Api);
         let apis = self.members.iter().filter(|m| takes(m.role));
         apis.filter_map(|member| member.address()).collect()
+    }
+
+    /// Every process.
+    pub(crate) fn members(&self) -> &[Arc<Member>] {
+        &self.members
     }
 
     /// Kills one process after the other until dropped.

@@ -2,10 +2,13 @@
 
 pub(crate) mod fleet;
 pub(crate) mod journal;
+pub(crate) mod life;
 pub(crate) mod member;
 pub(crate) mod outage;
+pub(crate) mod proxy;
 pub(crate) mod services;
 pub(crate) mod stand;
+pub(crate) mod vital;
 
 use std::future::Future;
 

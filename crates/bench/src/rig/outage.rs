@@ -1,12 +1,12 @@
-//! When PostgreSQL was away: only then, and a little longer, may clients be put off.
+//! When the database was away: only then, and a little longer, may clients be put off.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After PostgreSQL answers again, everyone must have noticed within this time.
+/// After it answers again, everyone must have noticed within this time.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The times at which PostgreSQL was away.
+/// The times at which the database was away.
 #[derive(Default)]
 pub(crate) struct Outages {
     /// Beginning and end; none: it lasts.
@@ -18,17 +18,21 @@ impl Outages {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn begin(&self) {
-        self.windows().push((Instant::now(), None));
+    /// It is away from now on. The answer is which outage this is.
+    pub(crate) fn begin(&self) -> usize {
+        let mut windows = self.windows();
+        windows.push((Instant::now(), None));
+        windows.len() - 1
     }
 
-    pub(crate) fn end(&self) {
-        if let Some(last) = self.windows().last_mut() {
-            last.1 = Some(Instant::now());
+    /// That outage is over.
+    pub(crate) fn end(&self, outage: usize) {
+        if let Some(window) = self.windows().get_mut(outage) {
+            window.1 = Some(Instant::now());
         }
     }
 
-    /// Whether PostgreSQL was away then, or just before.
+    /// Whether it was away then, or just before.
     pub(crate) fn excuses(&self, at: Instant) -> bool {
         self.windows()
             .iter()
@@ -46,9 +50,9 @@ mod tests {
         let before = Instant::now();
         assert!(!outages.excuses(before));
         std::thread::sleep(Duration::from_millis(2));
-        outages.begin();
+        let outage = outages.begin();
         let during = Instant::now();
-        outages.end();
+        outages.end(outage);
         let end = Instant::now();
         assert!(!outages.excuses(before));
         assert!(outages.excuses(during));

@@ -135,8 +135,23 @@ impl Services {
 
     /// Crashes RabbitMQ and starts it again on the same data.
     pub(crate) async fn restart_rabbitmq(&self) -> anyhow::Result<()> {
+        self.restart_rabbitmq_after(Duration::ZERO).await
+    }
+
+    /// Crashes RabbitMQ and starts it again on the same data, after a while.
+    pub(crate) async fn restart_rabbitmq_after(&self, away: Duration) -> anyhow::Result<()> {
         let private = self.private.as_ref().context("it is not ours to restart")?;
-        private.run(&["restart", "rabbitmq"]).await.map(drop)
+        private.run(&["crash", "rabbitmq"]).await?;
+        tokio::time::sleep(away).await;
+        private.run(&["revive", "rabbitmq"]).await.map(drop)
+    }
+
+    /// Tells RabbitMQ how much of the machine's memory it may use. With next to nothing it is in
+    /// alarm, and blocks everyone who publishes.
+    pub(crate) async fn limit_rabbitmq_memory(&self, share: &str) -> anyhow::Result<()> {
+        let private = self.private.as_ref().context("it is not ours to limit")?;
+        let arguments = ["rabbitmqctl", "set_vm_memory_high_watermark", share];
+        private.run(&arguments).await.map(drop)
     }
 
     /// Takes back what was made on given servers.

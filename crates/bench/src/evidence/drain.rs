@@ -5,26 +5,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::stored::Books;
 use crate::client::Client;
 use crate::rig::fleet::Fleet;
-use crate::rig::services::Services;
 
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// States that something still has to happen to.
 const UNDER_WAY: [&str; 4] = ["pending", "sending", "failed", "retry_queued"];
 
 /// Returns once the API and the database agree that nothing is under way.
-pub(super) async fn drained(fleet: &Fleet, services: &Services) -> anyhow::Result<()> {
+pub(crate) async fn drained(fleet: &Fleet, books: &Books) -> anyhow::Result<()> {
     loop {
         fleet.check()?;
         let left = by_api(fleet).await.is_some_and(|left| left.is_empty());
-        // Only then the more expensive question, which knows more: emails of unknown fate that
-        // nobody has decided about yet.
-        if left
-            && by_database(services)
-                .await
-                .is_ok_and(|left| left.is_empty())
-        {
+        // Only then the more expensive question, which knows more.
+        if left && books.under_way().await.is_ok_and(|left| left.is_empty()) {
             return Ok(());
         }
         tokio::time::sleep(ASK_EVERY).await;
@@ -32,7 +27,7 @@ pub(super) async fn drained(fleet: &Fleet, services: &Services) -> anyhow::Resul
 }
 
 /// What is under way according to `/v1/stats`, if somebody answers.
-pub(super) async fn by_api(fleet: &Fleet) -> Option<BTreeMap<String, i64>> {
+pub(crate) async fn by_api(fleet: &Fleet) -> Option<BTreeMap<String, i64>> {
     let address = fleet.apis().into_iter().next()?;
     let asking = async {
         let mut client = Client::connect(&address).await.ok()?;
@@ -50,12 +45,9 @@ pub(super) async fn by_api(fleet: &Fleet) -> Option<BTreeMap<String, i64>> {
     Some(under_way.filter(|(_, n)| *n != 0).collect())
 }
 
-/// What is under way according to the rows themselves.
-pub(super) async fn by_database(services: &Services) -> anyhow::Result<BTreeMap<String, i64>> {
-    let sql = "SELECT status, count(*) FROM email_log
-               WHERE status IN ('pending', 'sending', 'failed', 'retry_queued')
-                  OR (status = 'unknown' AND next_attempt_at IS NOT NULL)
-               GROUP BY status";
-    let rows = services.database().await?.query(sql, &[]).await?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+/// What is left, for people.
+pub(crate) async fn what_is_left(fleet: &Fleet, books: &Books) -> String {
+    let api = by_api(fleet).await;
+    let database = books.under_way().await;
+    format!("the API says {api:?}, the database {database:?}")
 }

@@ -1,15 +1,17 @@
 //! What was seen from outside while it ran: put-offs, odd answers, processes that gave up.
 
-use super::stage::Stage;
+use super::ledger::Ledger;
+use crate::rig::fleet::Fleet;
+use crate::rig::outage::Outages;
 
 /// At most this many of one kind are told in full.
 const MOST_TOLD: usize = 10;
 
-/// How often something happened while PostgreSQL was away, and at other times.
+/// How often something happened while the database was away, and at other times.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Times {
-    pub(super) excused: u64,
-    pub(super) unexcused: u64,
+pub(crate) struct Times {
+    pub(crate) excused: u64,
+    pub(crate) unexcused: u64,
 }
 
 impl FromIterator<bool> for Times {
@@ -27,28 +29,27 @@ impl FromIterator<bool> for Times {
 
 /// What was seen from outside.
 #[derive(Default)]
-pub(super) struct Witnesses {
+pub(crate) struct Witnesses {
     /// Answers 200: the first answer had been lost.
-    pub(super) replayed: u64,
+    pub(crate) replayed: u64,
     /// Requests without an answer.
-    pub(super) unanswered: u64,
+    pub(crate) unanswered: u64,
     /// Answers 503.
-    pub(super) put_off: Times,
+    pub(crate) put_off: Times,
     /// Answers that are neither an acceptance nor a 503.
-    pub(super) unexpected: u64,
+    pub(crate) unexpected: u64,
     /// Processes that ended by themselves.
-    pub(super) ended: Times,
+    pub(crate) ended: Times,
     /// What has no excuse, in words.
-    pub(super) complaints: Vec<String>,
+    pub(crate) complaints: Vec<String>,
 }
 
 impl Witnesses {
     /// Asks everyone, once.
-    pub(super) fn of(stage: &Stage<'_>) -> Self {
-        let ledger = &stage.ledger;
+    pub(crate) fn of(ledger: &Ledger, fleet: &Fleet, outages: &Outages) -> Self {
         let refusals = std::mem::take(&mut *ledger.refusals());
-        let ended = stage.fleet.ended();
-        let excuses = |at| stage.outages.excuses(at);
+        let ended = fleet.ended();
+        let excuses = |at| outages.excuses(at);
         let put_off = refusals.iter().filter(|refusal| refusal.status == 503);
         let odd = refusals
             .iter()
