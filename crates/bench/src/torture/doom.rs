@@ -23,7 +23,7 @@ const ABORTED: i32 = 6;
 /// `kill -9`, which is how an injected signal kills.
 const KILLED: i32 = 9;
 /// For so long a process may wait for a place at which nobody died yet.
-const LONGEST: Duration = Duration::from_secs(6);
+const LONGEST: Duration = Duration::from_secs(3);
 /// A process that froze at a failpoint goes on after this time, longer than any lease.
 const FROZEN: Duration = Duration::from_secs(5);
 /// By how many seconds the clock of a host may be wrong.
@@ -73,6 +73,8 @@ struct State {
     dice: StdRng,
     /// What each process is doomed to.
     dooms: HashMap<String, Doom>,
+    /// How often somebody was to die at each place.
+    tries: HashMap<&'static str, u64>,
     /// While one has a disk that fails, it may put off its clients.
     failing: HashMap<String, usize>,
     deaths: Deaths,
@@ -112,6 +114,7 @@ impl Dooms {
             state: Mutex::new(State {
                 dice: StdRng::seed_from_u64(seed),
                 dooms: HashMap::new(),
+                tries: HashMap::new(),
                 failing: HashMap::new(),
                 deaths: Deaths::default(),
             }),
@@ -148,20 +151,25 @@ impl Dooms {
             return Doom::Moment;
         }
         let places = place::of(member.role, self.store);
-        let died_at = |place: &str| state.deaths.places.get(place).copied().unwrap_or(0);
-        let fewest = places.iter().map(|place| died_at(place)).min();
+        // A place at which somebody died counts as more than one that nobody came by.
+        let told = |place: &str| {
+            let tries = state.tries.get(place).copied().unwrap_or(0);
+            tries + state.deaths.places.get(place).copied().unwrap_or(0)
+        };
+        let fewest = places.iter().map(|place| told(place)).min();
         let rare: Vec<_> = places
             .iter()
             .copied()
-            .filter(|place| Some(died_at(place)) == fewest)
+            .filter(|place| Some(told(place)) == fewest)
             .collect();
-        // Mostly where fewest died, but now and then anywhere.
+        // Mostly where fewest were told to, but now and then anywhere.
         let among = match throw % 4 {
             0 => &places,
             _ => &rare,
         };
         let place = among[state.dice.random_range(0..among.len())];
-        match throw < 5 {
+        *state.tries.entry(place).or_default() += 1;
+        match throw < 3 {
             true => Doom::Freeze(place),
             false => Doom::Place(place),
         }
@@ -203,13 +211,18 @@ impl Director for Dooms {
         match doom {
             Doom::None | Doom::Moment => {}
             Doom::Place(place) | Doom::Freeze(place) => {
-                let visit = visit(place, &mut state.dice);
+                let is_new = !state.deaths.places.contains_key(place);
+                let visit = if is_new {
+                    1
+                } else {
+                    visit(place, &mut state.dice)
+                };
                 let freezes = matches!(doom, Doom::Freeze(_));
                 let action = if freezes { "stop" } else { "kill" };
                 let plan = format!("{place}={action}@{visit}");
                 life.variables
                     .push(("POSTHASTE_FAILPOINT".to_owned(), plan));
-                if !state.deaths.places.contains_key(place) {
+                if is_new {
                     life.limit = Some(limit.max(LONGEST));
                 }
                 if freezes {

@@ -112,7 +112,9 @@ impl Operator {
                 .post(&format!("/v1/emails/{id}/cancel"), &json!({}))
                 .await
             {
+                // The second: the first answer was lost.
                 Some((200, _)) => break,
+                Some((409, body)) if body.contains("`cancelled`") => break,
                 Some((status @ 400..500, body)) => {
                     bail!("{id} cannot be withdrawn: {status} {body}")
                 }

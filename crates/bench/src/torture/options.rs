@@ -80,7 +80,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 16)]
     pub(super) clients: usize,
     /// How long it is between two kills, on average
-    #[arg(long, default_value = "300ms")]
+    #[arg(long, default_value = "150ms")]
     pub(super) pace: HumanDuration,
     /// How long it is between two other faults, on average
     #[arg(long, default_value = "1s")]
