@@ -96,12 +96,12 @@ macro_rules! implement_ports {
             async fn begin_parked(
                 &self,
                 waiting_for: &str,
-                most: usize,
+                pick: Pick,
                 worker: &str,
                 lease: Duration,
                 budgets: &Budgets,
             ) -> StoreResult<Unticketed> {
-                self.begin_all_parked(waiting_for, most, worker, lease, budgets)
+                self.begin_all_parked(waiting_for, pick, worker, lease, budgets)
                     .await
             }
 

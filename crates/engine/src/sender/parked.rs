@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste_core::port::{Started, Unticketed};
+use posthaste_core::port::{Pick, Started, Unticketed};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -71,8 +71,8 @@ impl Sender {
 
     /// Begins attempts of emails that wait for these ways; whether there may be more. `None`: there
     /// is no room in this process.
-    async fn let_go(self: &Arc<Self>, waiting_for: &str, room: usize) -> Option<bool> {
-        let permits = self.permits_for(room).await;
+    async fn let_go(self: &Arc<Self>, waiting_for: &str, room: Pick) -> Option<bool> {
+        let permits = self.permits_for(room.most()).await;
         if permits.is_empty() {
             return None;
         }
@@ -80,7 +80,10 @@ impl Sender {
         let budgets = self.policies.budgets();
         let begun = self.store.begin_parked(
             waiting_for,
-            most,
+            match room {
+                Pick::UpTo(_) => Pick::UpTo(most),
+                Pick::Longest => Pick::Longest,
+            },
             &self.config.worker,
             self.config.lease,
             &budgets,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::Timestamp;
-use posthaste_core::port::{SharedStore, StoreResult};
+use posthaste_core::port::{Pick, SharedStore, StoreResult};
 use posthaste_core::way::{BreakerRules, Condition, WayName, ways_of};
 use tokio::time::Instant;
 
@@ -19,8 +19,8 @@ const PRESENT: Duration = Duration::from_secs(30);
 
 /// What may go now.
 pub(crate) struct Ready {
-    /// What emails wait for, and how many of them may go.
-    pub(crate) parked: Vec<(String, usize)>,
+    /// What emails wait for, and which of them may go.
+    pub(crate) parked: Vec<(String, Pick)>,
     /// When to look again.
     pub(crate) again_in: Duration,
 }
@@ -78,41 +78,45 @@ impl Ways {
         ready
     }
 
-    /// How many of those who wait for this may go, or when to ask again.
-    fn room(&self, waiting_for: &str, now: Timestamp) -> Result<usize, Duration> {
+    /// Which of those who wait for this may go, or when to ask again.
+    fn room(&self, waiting_for: &str, now: Timestamp) -> Result<Pick, Duration> {
         let mut most = 0;
+        let mut is_test = false;
         let mut soonest = LOOKS_EVERY;
         let mut is_known = false;
         for way in ways_of(waiting_for).filter(|way| self.exits.contains_key(&way.transport)) {
             is_known = true;
             match self.room_of(&way, now) {
-                Ok(room) => most = most.max(room),
+                Ok(Pick::UpTo(room)) => most = most.max(room),
+                Ok(Pick::Longest) => is_test = true,
                 Err(wait) => soonest = soonest.min(wait),
             }
         }
         match most {
             // Nothing of that name is there any more: they find another way when they are tried.
-            _ if !is_known => Ok(if self.routes.contains_key(DEFAULT_ROUTE) {
+            _ if !is_known => Ok(Pick::UpTo(if self.routes.contains_key(DEFAULT_ROUTE) {
                 self.window.most
             } else {
                 0
-            }),
+            })),
+            0 if is_test => Ok(Pick::Longest),
             0 => Err(soonest.max(Duration::from_millis(1))),
-            most => Ok(most),
+            most => Ok(Pick::UpTo(most)),
         }
     }
 
-    fn room_of(&self, way: &WayName, now: Timestamp) -> Result<usize, Duration> {
+    fn room_of(&self, way: &WayName, now: Timestamp) -> Result<Pick, Duration> {
         let whole = WayName::transport(&way.transport);
         let part = way.domain.is_some().then(|| way.clone());
         let ways: Vec<WayName> = [Some(whole), part].into_iter().flatten().collect();
-        let mut most = usize::MAX;
+        let mut is_test = false;
         for name in &ways {
-            most = most.min(self.breaker_room(name, now)?);
+            is_test |= self.is_tested(name, now)?;
         }
-        if most == 1 {
-            return Ok(1);
+        if is_test {
+            return Ok(Pick::Longest);
         }
+        let mut most = usize::MAX;
         for name in &ways {
             let Some((pace, limits)) = self.pace_of(name, now) else {
                 return Err(LOOKS_EVERY);
@@ -124,25 +128,25 @@ impl Ways {
                 Err(Full::Slots) => return Err(LOOKS_EVERY),
             }
         }
-        Ok(most)
+        Ok(Pick::UpTo(most))
     }
 
-    /// One if it is to be tested, any number if it takes mail.
-    fn breaker_room(&self, name: &WayName, now: Timestamp) -> Result<usize, Duration> {
+    /// Whether it is to be tested; otherwise it takes mail. Or when to ask again.
+    fn is_tested(&self, name: &WayName, now: Timestamp) -> Result<bool, Duration> {
         let Some(way) = self.seen(name) else {
-            return Ok(usize::MAX);
+            return Ok(false);
         };
         if way.paused_by.is_some() {
             return Err(LOOKS_EVERY);
         }
         let Some(rules) = &self.breaker else {
-            return Ok(usize::MAX);
+            return Ok(false);
         };
         if way.is_open(rules, now) {
-            return Ok(usize::MAX);
+            return Ok(false);
         }
         if way.may_be_probed(rules, now) {
-            return Ok(1);
+            return Ok(true);
         }
         Err(until_probe(&way, rules, now))
     }

@@ -163,6 +163,42 @@ async fn an_outage_costs_no_attempts_at_all() {
 }
 
 #[tokio::test]
+async fn an_email_that_no_server_likes_does_not_keep_a_way_stopped() {
+    let mut world = World::with_ways(three_attempts(), &["smtp"], RULES);
+    let bad = EmailRequest {
+        priority: Some("high".to_owned()),
+        ..to("ann@bad.example.org")
+    };
+    let bad = world.accept(bad).await;
+    let mut ids = world.accept_many(20).await;
+    world.start_sender();
+    ids.push(bad);
+    for id in &ids {
+        while !matches!(&world.email(*id).await.state, state if state.status == Status::Failed) {
+            if let Ok(attempt) = world.attempts.try_recv() {
+                attempt.end(refused());
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    // The server is well again, but hangs up on that one. It is the first to be sent, and has its
+    // turns; the others have theirs.
+    let mut tests = Vec::new();
+    for _ in 0..4 {
+        world.clock.advance(Duration::from_secs(60));
+        let _ = world.scheduler.run_once().await;
+        let test = world.next_attempt().await;
+        tests.push(test.email.email_id);
+        test.end(refused());
+        while world.operator.transports().await.unwrap()[0].condition != Condition::Stopped {
+            tokio::task::yield_now().await;
+        }
+    }
+    let by_the_bad_one = tests.iter().filter(|id| **id == bad).count();
+    assert!(by_the_bad_one <= 1, "{by_the_bad_one} of 4");
+}
+
+#[tokio::test]
 async fn one_email_that_fails_again_and_again_stops_nothing_and_dies() {
     let mut world = World::with_ways(three_attempts(), &["smtp"], RULES);
     let id = world.accept(a_request()).await;

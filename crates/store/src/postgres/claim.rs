@@ -60,6 +60,16 @@ pub(super) struct InTurn<'a> {
 /// their order. All of it is one statement: the parts are run as far as rows are wanted of them, and
 /// each locks what it gives.
 pub(super) fn in_turn(parts: &[Part]) -> String {
+    in_order(parts, "turn.place")
+}
+
+/// The same, those first that have waited longest, whatever their priority. At most `$1` of each
+/// priority are looked at.
+pub(super) fn longest(parts: &[Part]) -> String {
+    in_order(parts, "l.next_attempt_at")
+}
+
+fn in_order(parts: &[Part], order: &str) -> String {
     let kinds = parts.len();
     let part = |Part {
                     kind, condition, ..
@@ -79,7 +89,7 @@ pub(super) fn in_turn(parts: &[Part]) -> String {
         "SELECT {STATE_COLUMNS}, l.id, turn.priority, l.kind
          FROM unnest($3::int2[]) WITH ORDINALITY AS turn (priority, place)
          CROSS JOIN LATERAL ({all}) AS l
-         ORDER BY turn.place LIMIT $1"
+         ORDER BY {order} LIMIT $1"
     )
 }
 

@@ -219,6 +219,7 @@ impl PostgresStore {
             claim::in_turn(&attempt::unticketed(false, None)),
             claim::in_turn(&attempt::unticketed(true, None)),
             claim::in_turn(&parked::DUE),
+            claim::longest(&parked::DUE),
             claim::waited_too_long(),
             rescue::expired(),
         ];

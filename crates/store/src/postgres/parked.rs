@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use posthaste_core::email::EmailId;
-use posthaste_core::port::{Budgets, StoreResult, Unticketed};
+use posthaste_core::port::{Budgets, Pick, StoreResult, Unticketed};
 
 use super::PostgresStore;
-use super::claim::{Candidates, InTurn, Part, in_turn};
+use super::claim::{Candidates, InTurn, Part, in_turn, longest};
 use super::list::has_nul;
 use crate::ledger;
 
@@ -21,7 +21,7 @@ impl PostgresStore {
     pub(super) async fn begin_all_parked(
         &self,
         waiting_for: &str,
-        most: usize,
+        pick: Pick,
         worker: &str,
         lease: Duration,
         budgets: &Budgets,
@@ -31,14 +31,17 @@ impl PostgresStore {
         }
         let turn = self.parked_turns.next();
         let candidates = Candidates {
-            query: in_turn(&DUE),
+            query: match pick {
+                Pick::UpTo(_) => in_turn(&DUE),
+                Pick::Longest => longest(&DUE),
+            },
             values: &[&waiting_for],
             in_turn: Some(InTurn {
                 priorities: &turn.priorities,
                 parts: &DUE,
                 floor: None,
             }),
-            most,
+            most: pick.most(),
             with_overdue: false,
         };
         let (found, now) = self

@@ -139,7 +139,7 @@ mod tests {
     use std::time::Duration;
 
     use posthaste_core::lifecycle::Event;
-    use posthaste_core::port::{Begun, EmailStore as _, Opened, Opener, StoreResult};
+    use posthaste_core::port::{Begun, EmailStore as _, Opened, Opener, Pick, StoreResult};
     use posthaste_testkit::{EmailBuilder, an_email, parking, sent};
     use rusqlite::Connection;
     use tempfile::TempDir;
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(store.park(vec![parked]).await.unwrap(), [true]);
         assert_eq!(counts(&store).await, (0, 0, 0));
         let budgets = posthaste_testkit::budgets();
-        let unparked = store.begin_parked("smtp", 1, "w", LEASE, &budgets);
+        let unparked = store.begin_parked("smtp", Pick::UpTo(1), "w", LEASE, &budgets);
         let from_file = unparked.await.unwrap().started.remove(0);
         assert_eq!(from_memory.content, from_file.content);
         assert_eq!(from_memory.from, from_file.from);

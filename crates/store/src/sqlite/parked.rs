@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::email::EmailId;
-use posthaste_core::port::{Budgets, StoreResult, Unticketed};
+use posthaste_core::port::{Budgets, Pick, StoreResult, Unticketed};
 
 use super::attempt::Opening;
 use super::writer::Flush;
@@ -17,7 +17,7 @@ pub(super) const WAITING: &str =
 
 /// Emails of a priority that wait for exactly these ways, and may be tried by now. `?1` is a time,
 /// `?2` how many, `?3` the priority, `?4` the ways.
-pub(super) const DUE: &str = "SELECT id FROM posthaste_email_log
+pub(super) const DUE: &str = "SELECT id, next_attempt_at FROM posthaste_email_log
      WHERE waiting_for = ?4 AND priority = ?3 AND next_attempt_at <= ?1
      ORDER BY next_attempt_at LIMIT ?2";
 
@@ -25,7 +25,7 @@ impl SqliteStore {
     pub(super) async fn begin_all_parked(
         &self,
         waiting_for: &str,
-        most: usize,
+        pick: Pick,
         worker: &str,
         lease: Duration,
         budgets: &Budgets,
@@ -46,7 +46,7 @@ impl SqliteStore {
             .writer
             .run(move |flush| {
                 let mut found = Vec::new();
-                for id in due(flush, &ways, most, turn)? {
+                for id in due(flush, &ways, pick, turn)? {
                     let one = ledger::begin_parked(flush, id, &ways, &worker, lease, &budgets)?;
                     found.extend(one.map(|one| (id, one)));
                 }
@@ -59,14 +59,24 @@ impl SqliteStore {
     }
 }
 
-fn due(flush: &Flush<'_>, ways: &str, most: usize, turn: Turn) -> rusqlite::Result<Vec<EmailId>> {
-    let mut ids = Vec::new();
+fn due(flush: &Flush<'_>, ways: &str, pick: Pick, turn: Turn) -> rusqlite::Result<Vec<EmailId>> {
+    let mut found: Vec<(EmailId, i64)> = Vec::new();
     let mut statement = flush.prepare_cached(DUE)?;
     for priority in turn.priorities {
-        let values = (micros(flush.now()), most - ids.len(), priority, ways);
-        for id in statement.query_map(values, |row| row.get(0))? {
-            ids.push(EmailId(id?));
+        let most = match pick {
+            Pick::UpTo(most) => most - found.len(),
+            // Of each priority the one.
+            Pick::Longest => 1,
+        };
+        let values = (micros(flush.now()), most, priority, ways);
+        for row in statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))? {
+            let (id, since) = row?;
+            found.push((EmailId(id), since));
         }
     }
-    Ok(ids)
+    if pick == Pick::Longest {
+        found.sort_by_key(|(_, since)| *since);
+        found.truncate(1);
+    }
+    Ok(found.into_iter().map(|(id, _)| id).collect())
 }

@@ -1,6 +1,6 @@
 //! Emails for which it became too late, and that are sent all the same.
 
-use posthaste_core::port::{Acted, Action};
+use posthaste_core::port::{Acted, Action, Pick};
 use posthaste_core::status::{DeadReason, Status};
 
 use super::StoreFixture;
@@ -33,7 +33,7 @@ pub async fn what_is_too_late_is_only_sent_again_if_an_operator_insists(
     scene.advance(HOUR).await;
     let found = scene
         .store
-        .begin_parked("primary", ALL, WORKER, LEASE, &budgets())
+        .begin_parked("primary", Pick::UpTo(ALL), WORKER, LEASE, &budgets())
         .await;
     let found = found.expect("begin parked");
     assert!(found.dead.is_empty());

@@ -358,6 +358,7 @@ macro_rules! store_conformance {
             }
             parked {
                 one_that_found_no_way_out_waits_and_was_not_tried,
+                who_has_waited_longest_tests_a_way_whatever_its_priority,
                 it_is_begun_by_exactly_the_ways_it_waits_for,
                 parking_again_and_again_never_counts,
                 a_lost_lease_parks_nothing,

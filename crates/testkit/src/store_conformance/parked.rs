@@ -6,7 +6,7 @@ use posthaste_core::decision::Parking;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Refusal;
 use posthaste_core::port::{
-    Acted, Action, Budgets, EmailFilter, Lease, Opener, SharedStore, Started, Unticketed,
+    Acted, Action, Budgets, EmailFilter, Lease, Opener, Pick, SharedStore, Started, Unticketed,
 };
 use posthaste_core::status::{DeadReason, Outcome, Phase, Priority, Status};
 
@@ -23,7 +23,7 @@ fn ids(begun: &[Started]) -> Vec<EmailId> {
 
 async fn look(store: &SharedStore, ways: &str, most: usize) -> Unticketed {
     let budgets = budgets();
-    let found = store.begin_parked(ways, most, WORKER, LEASE, &budgets);
+    let found = store.begin_parked(ways, Pick::UpTo(most), WORKER, LEASE, &budgets);
     found.await.expect("begin parked")
 }
 
@@ -87,6 +87,31 @@ pub async fn one_that_found_no_way_out_waits_and_was_not_tried(fixture: &impl St
         ..EmailFilter::default()
     };
     assert!(scene.list(several).await.is_empty());
+}
+
+pub async fn who_has_waited_longest_tests_a_way_whatever_its_priority(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let mut waiting = Vec::new();
+    for (key, priority) in [
+        ("a", Priority::Low),
+        ("b", Priority::High),
+        ("c", Priority::Normal),
+    ] {
+        waiting.push(parked(&scene, an_email(key).priority(priority)).await);
+        scene.advance(HALF).await;
+    }
+    // Each test fails, and whoever made it waits anew: everyone has a turn.
+    for turn in 0..6 {
+        let budgets = budgets();
+        let found = scene
+            .store
+            .begin_parked(WAYS, Pick::Longest, WORKER, LEASE, &budgets);
+        let found = found.await.expect("begin parked");
+        assert_eq!(ids(&found.started), [waiting[turn % 3]], "{turn}");
+        let lease = found.started[0].lease;
+        assert!(park(&scene, lease, parking(WAYS, NONE)).await);
+        scene.advance(HALF).await;
+    }
 }
 
 pub async fn it_is_begun_by_exactly_the_ways_it_waits_for(fixture: &impl StoreFixture) {
@@ -287,7 +312,7 @@ pub async fn one_whose_budget_is_spent_dies_instead(fixture: &impl StoreFixture)
     };
     let found = scene
         .store
-        .begin_parked(WAYS, ALL, WORKER, LEASE, &lowered)
+        .begin_parked(WAYS, Pick::UpTo(ALL), WORKER, LEASE, &lowered)
         .await;
     let found = found.expect("begin parked");
     assert!(found.started.is_empty());

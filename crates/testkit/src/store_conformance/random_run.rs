@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_core::decision::{Conclusion, Decision, Parking};
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Resolution;
-use posthaste_core::port::{Action, Lease, Retention};
+use posthaste_core::port::{Action, Lease, Pick, Retention};
 use posthaste_core::status::{DeadReason, Priority};
 use posthaste_core::way::{BreakerRules, FaultNote, WayEvent, WayName};
 
@@ -93,7 +93,9 @@ impl<F: StoreFixture> Run<'_, F> {
             }
             12 => {
                 let budgets = budgets();
-                let found = scene.store.begin_parked(WAYS, 2, WORKER, LEASE, &budgets);
+                let found = scene
+                    .store
+                    .begin_parked(WAYS, Pick::UpTo(2), WORKER, LEASE, &budgets);
                 let found = found.await.expect("begin parked");
                 let begun = found.started.iter().map(|begun| begun.lease);
                 self.leases.extend(begun);

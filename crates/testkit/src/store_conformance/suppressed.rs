@@ -1,6 +1,6 @@
 //! Senders are told who gets nothing any more.
 
-use posthaste_core::port::{Opened, Opener, Started};
+use posthaste_core::port::{Opened, Opener, Pick, Started};
 use posthaste_core::status::DeadReason;
 use posthaste_core::suppression::Suppression;
 
@@ -79,7 +79,7 @@ pub async fn whoever_is_on_the_owners_list_is_told_by_place(fixture: &impl Store
     assert_eq!(scene.store.park(parked).await.expect("park"), [true]);
     let found = scene
         .store
-        .begin_parked("primary", ALL, WORKER, LEASE, &budgets())
+        .begin_parked("primary", Pick::UpTo(ALL), WORKER, LEASE, &budgets())
         .await;
     assert_eq!(found.expect("begin parked").started[0].suppressed, expected);
     assert_eq!(opened(&scene, to_three("b")).await.suppressed, expected);

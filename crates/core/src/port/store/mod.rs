@@ -84,12 +84,12 @@ pub trait EmailStore: Send + Sync {
     /// nothing is recorded or counted. `false` for a lease that is lost.
     async fn park(&self, parked: Vec<(Lease, Parking)>) -> StoreResult<Vec<bool>>;
 
-    /// Begins attempts of emails that wait for exactly these ways, oldest first within their
-    /// priority. Those over budget or too late are dead now.
+    /// Begins attempts of emails that wait for exactly these ways, those first that have waited
+    /// longest. Those over budget or too late are dead now.
     async fn begin_parked(
         &self,
         waiting_for: &str,
-        most: usize,
+        pick: Pick,
         worker: &str,
         lease: Duration,
         budgets: &Budgets,

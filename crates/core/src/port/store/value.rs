@@ -178,6 +178,28 @@ impl Due {
     }
 }
 
+/// Which of the emails that wait for a way out begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    /// Up to so many, by their priority.
+    UpTo(usize),
+    /// The one that has waited longest, whatever its priority: it tests a way that is stopped. One
+    /// whose test failed waits anew, so that the next test is another's. Otherwise a single email
+    /// that no server likes could keep a way stopped for all.
+    Longest,
+}
+
+impl Pick {
+    /// How many at most.
+    #[must_use]
+    pub const fn most(self) -> usize {
+        match self {
+            Self::UpTo(most) => most,
+            Self::Longest => 1,
+        }
+    }
+}
+
 /// What a sender found that waited without a ticket.
 #[derive(Debug, Clone, Default)]
 pub struct Unticketed {
