@@ -9,8 +9,8 @@ use posthaste_core::decision::{Conclusion, Parking};
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::lifecycle::{Event, Refusal, State};
 use posthaste_core::port::{
-    Accepted, Begun, Budgets, Due, EmailStore, Finish, Lease, Opened, Opener, Pruned, Rescued,
-    Retention, StoreResult, Undecided, Unticketed,
+    Accepted, Begun, Budgets, Due, EmailStore, Finish, Lease, Opened, Opener, Pick, Pruned,
+    Rescued, Retention, StoreResult, Undecided, Unticketed,
 };
 use posthaste_core::status::Status;
 use posthaste_store::ledger::{self, First, Found, Ledger as _};
@@ -250,14 +250,14 @@ impl EmailStore for MemoryStore {
     async fn begin_parked(
         &self,
         waiting_for: &str,
-        most: usize,
+        pick: Pick,
         worker: &str,
         lease: Duration,
         budgets: &Budgets,
     ) -> StoreResult<Unticketed> {
         self.call("begin parked", move |transaction| {
             let now = transaction.now();
-            let ids = transaction.tables.parked(waiting_for, now, most);
+            let ids = transaction.tables.parked(waiting_for, now, pick);
             let found = ids.into_iter().filter_map(|id| {
                 let one =
                     ledger::begin_parked(transaction, id, waiting_for, worker, lease, budgets);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::lifecycle::State;
-use posthaste_core::port::DeadNotice;
+use posthaste_core::port::{DeadNotice, Pick};
 use posthaste_core::status::{Priority, Status};
 use posthaste_core::way::{Way, WayName};
 use tokio::time::Instant;
@@ -130,9 +130,17 @@ impl Tables {
     }
 
     /// What waits for exactly these ways and may be tried.
-    pub(super) fn parked(&self, ways: &str, now: Timestamp, most: usize) -> Vec<EmailId> {
-        let wanted = |state: &State| state.waiting_for.as_deref() == Some(ways);
-        self.find(most, |state| wanted(state) && state.is_due(now))
+    pub(super) fn parked(&self, ways: &str, now: Timestamp, pick: Pick) -> Vec<EmailId> {
+        let wanted =
+            |state: &State| state.waiting_for.as_deref() == Some(ways) && state.is_due(now);
+        match pick {
+            Pick::UpTo(most) => self.find(most, wanted),
+            Pick::Longest => {
+                let waiting = self.rows().filter(|row| wanted(&row.state));
+                let longest = waiting.min_by_key(|row| row.state.next_attempt_at);
+                longest.map(|row| row.email.id).into_iter().collect()
+            }
+        }
     }
 
     /// Whose lease has run out.
