@@ -32,6 +32,12 @@ impl Outages {
         }
     }
 
+    /// Somebody cannot reach it from now on, for so long.
+    pub(crate) fn lasts(&self, length: Duration) {
+        let now = Instant::now();
+        self.windows().push((now, Some(now + length)));
+    }
+
     /// Whether it was away then, or just before.
     pub(crate) fn excuses(&self, at: Instant) -> bool {
         self.windows()

@@ -66,12 +66,12 @@ impl Letter {
             36..38 => letter.doomed(&"reject-data"),
             38..40 => letter.doomed(&"tempfail"),
             40..45 if mild => {}
-            40 => letter.doomed(&"drop"),
-            41 => letter.doomed(&"garbage"),
-            42 => letter.uncertain(&"drop-in-data"),
-            43 => letter.uncertain(&"drop-after-dot"),
-            44 if dice.random_ratio(1, 2) => letter.uncertain(&"hang-after-dot"),
-            44 => letter.doomed(&"hang"),
+            // Nothing that looks like a server that is down whoever tries: such emails, if they are
+            // all that is left, wait for it for ever, as they must. The network does that.
+            40 => letter.doomed(&"tempfail-data"),
+            41 => letter.doomed(&"full"),
+            42..44 => letter.uncertain(&"drop-after-dot"),
+            44 => letter.uncertain(&"hang-after-dot"),
             45..53 => letter.is_inline = true,
             _ => {}
         }

@@ -28,6 +28,8 @@ pub(super) struct Operator {
     dice: StdRng,
     /// Emails that are to be withdrawn.
     withdrawn: UnboundedReceiver<Uuid>,
+    /// The one that is being withdrawn. Should the work be interrupted, it is not forgotten.
+    withdrawing: Option<Uuid>,
     /// What was done, and how often that was answered.
     acts: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -38,6 +40,7 @@ impl Operator {
             fleet,
             dice: StdRng::seed_from_u64(seed.rotate_left(17)),
             withdrawn,
+            withdrawing: None,
             acts: Mutex::default(),
         }
     }
@@ -72,7 +75,7 @@ impl Operator {
 
     /// Leaves nothing undone, once no more faults come.
     pub(super) async fn clear_the_desk(&mut self) -> anyhow::Result<()> {
-        while !self.withdrawn.is_empty() {
+        while self.withdrawing.is_some() || !self.withdrawn.is_empty() {
             self.withdraw_one().await?;
         }
         while !self.restore_all().await {
@@ -104,7 +107,10 @@ impl Operator {
 
     /// It must be withdrawn: it is for tomorrow.
     async fn withdraw_one(&mut self) -> anyhow::Result<()> {
-        let Ok(id) = self.withdrawn.try_recv() else {
+        if self.withdrawing.is_none() {
+            self.withdrawing = self.withdrawn.try_recv().ok();
+        }
+        let Some(id) = self.withdrawing else {
             return Ok(());
         };
         loop {
@@ -121,6 +127,7 @@ impl Operator {
                 _ => tokio::time::sleep(AGAIN).await,
             }
         }
+        self.withdrawing = None;
         self.count("withdrawn");
         Ok(())
     }

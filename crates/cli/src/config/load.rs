@@ -21,7 +21,13 @@ const OPEN_SECTIONS: [&str; 4] = ["policy", "transport", "route", "limits.domain
 const TRANSPORTS: &str = "transport";
 
 /// What else starts with the prefix: flags, and what only tests and scripts use.
-const NOT_OPTIONS: [&str; 4] = ["CONFIG", "DATA_DIR", "FAILPOINT", "SERVICES_DIR"];
+const NOT_OPTIONS: [&str; 5] = [
+    "CLOCK_STEP",
+    "CONFIG",
+    "DATA_DIR",
+    "FAILPOINT",
+    "SERVICES_DIR",
+];
 
 /// What is wrong with the configuration, where, and how to mend it.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Stage;
 
 /// Longer than a lease and the look of a rescuer.
-const FROZEN: Duration = Duration::from_secs(5);
+const FROZEN: Duration = Duration::from_secs(4);
 
 impl Stage<'_> {
     /// Stops one in the middle of whatever it does; others take over what it holds.
@@ -13,6 +13,8 @@ impl Stage<'_> {
         let members = self.fleet.members();
         let member = &members[choice % members.len()];
         if let Some(pid) = member.freeze() {
+            // What it was asked just before, it answers too late.
+            self.outages.lasts(FROZEN);
             tokio::time::sleep(FROZEN).await;
             member.thaw(pid);
         }
