@@ -101,8 +101,10 @@ async fn no_hot_query_touches_what_is_over() {
         let plan: serde_json::Value = plan.get(0);
         let mut found = Vec::new();
         nodes(&plan, &mut found);
-        // The order comes from the index, too: no states are collected and sorted.
-        assert!(!sorts_states(&plan), "{sql}: {plan:#}");
+        // The order comes from the index, too: no states are collected and sorted. Only of those that
+        // might test a way, one of each priority, are three compared.
+        let compares_three = sql.ends_with("ORDER BY l.next_attempt_at LIMIT $1");
+        assert!(compares_three || !sorts_states(&plan), "{sql}: {plan:#}");
         let states: Vec<_> = found
             .iter()
             .filter(|(_, table, _)| TABLES.contains(&table.as_str()))
