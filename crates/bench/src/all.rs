@@ -16,6 +16,7 @@ const HELD: &str = "10m";
 
 /// What is measured, and how much of everything.
 #[derive(Debug, Clone, Args)]
+#[group(id = "all")]
 pub(crate) struct Options {
     /// Only these
     #[arg(long, value_enum, value_delimiter = ',')]

@@ -208,3 +208,15 @@ fn tell(report: &Report, outputs: &Outputs, json: bool) -> anyhow::Result<ExitCo
     report.save(outputs)?;
     Ok(report.exit_code(outputs))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn every_subcommand_can_be_called() {
+        Arguments::command().debug_assert();
+    }
+}
