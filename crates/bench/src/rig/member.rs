@@ -249,6 +249,8 @@ impl Member {
         while !is_stopped(pid) {
             tokio::time::sleep(LOOK_EVERY).await;
         }
+        self.journal
+            .line(&format!("fault: {} froze at a failpoint", self.name));
         self.director.froze(self);
         tokio::time::sleep(after).await;
         self.thaw(pid);

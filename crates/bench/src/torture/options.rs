@@ -70,7 +70,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["kills", "quick", "soak"])]
     pub(super) postgres_restarts: Option<u32>,
     /// Instead: mixed load for so long without any fault; memory, descriptors and tables must not
-    /// go on growing
+    /// go on growing. Ten minutes or more: PostgreSQL vacuums once a minute
     #[arg(long, conflicts_with_all = ["kills", "quick", "time"])]
     pub(super) soak: Option<HumanDuration>,
     /// How many emails are posted in a second
