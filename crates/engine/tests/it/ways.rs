@@ -465,3 +465,38 @@ async fn what_may_have_been_sent_is_paid_for_also_while_its_way_is_stopped() {
     assert_eq!(transport.condition, Condition::Stopped);
     world.verify().await;
 }
+
+/// It had its way out and waited for a connection; meanwhile it became useless, or someone stopped the
+/// way by hand. Nothing leaves then.
+#[tokio::test]
+async fn what_became_unwanted_while_it_waited_for_a_connection_does_not_pass_the_gate() {
+    let not_passed = || {
+        let failure = Failure::new(Stage::Gate, Cause::LeaseLost);
+        Answer::Results(RecipientResult::Failed(failure))
+    };
+    let mut world = World::with_ways(three_attempts(), &["smtp"], RULES);
+    world.start_sender();
+    let late = EmailRequest {
+        expire_after: Some("30s".into()),
+        ..to("ann@a.example.org")
+    };
+    let late = world.accept(late).await;
+    let attempt = world.next_attempt().await;
+    world.clock.advance(Duration::from_secs(31));
+    let (open, answer) = attempt.gate().await;
+    assert!(!open);
+    answer.send(not_passed()).ok().unwrap();
+    let email = world.until(late, Status::Dead).await;
+    assert_eq!(email.state.dead_reason, Some(DeadReason::Expired));
+
+    let paused = world.accept(to("ann@b.example.org")).await;
+    let attempt = world.next_attempt().await;
+    let switched = world.operator.pause_transport("smtp", &someone()).await;
+    assert_eq!(switched.unwrap(), Switched::Done);
+    let (open, answer) = attempt.gate().await;
+    assert!(!open);
+    answer.send(not_passed()).ok().unwrap();
+    let email = world.until_parked(paused).await;
+    assert_eq!(email.state.attempt_count, 0);
+    world.verify().await;
+}
