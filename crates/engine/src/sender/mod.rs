@@ -33,8 +33,13 @@ use crate::{Metrics, Policies, Ways};
 const IDLE: Duration = Duration::from_millis(500);
 /// When someone else holds what is due, the next look comes after this time.
 const HELD_ELSEWHERE: Duration = Duration::from_millis(20);
-/// Attempts under way per connection: while one talks, another's commit is under way.
-pub(crate) const ATTEMPTS_PER_CONNECTION: usize = 2;
+/// Attempts under way per connection: while one talks, others wait for their commits, and the more
+/// of them there are the more share one.
+pub(crate) const ATTEMPTS_PER_CONNECTION: usize = 8;
+/// While there is more to do than there is room for, this part of the room is waited for, …
+const SHARE_AT_ONCE: usize = 4;
+/// … but no longer than this.
+const GATHERS_FOR: Duration = Duration::from_millis(5);
 
 /// For this long tickets are kept while the store is away.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -182,14 +187,17 @@ impl Sender {
 
     /// Claims from the store: when woken, when the next email is due, and now and then.
     async fn claim_until(self: &Arc<Self>, shutdown: &CancellationToken) {
+        let mut is_behind = false;
         loop {
             let permits = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                permits = self.free_permits() => permits,
+                permits = self.free_permits(is_behind) => permits,
             };
+            let room = permits.len();
             let found = self.take_unticketed(permits).await;
-            if found && !shutdown.is_cancelled() {
+            is_behind = found == room;
+            if found > 0 && !shutdown.is_cancelled() {
                 continue;
             }
             let rest = self.until_next_due().await;
@@ -219,17 +227,21 @@ impl Sender {
         let mut unticketed = true;
         let mut looked_at = Instant::now();
         let mut tickets_next = false;
+        let mut is_behind = false;
         while !shutdown.is_cancelled() {
             let mut permits = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                permits = self.free_permits() => permits,
+                permits = self.free_permits(is_behind) => permits,
             };
             // Now and then even when busy.
             unticketed |= looked_at.elapsed() >= self.config.backstop / 2;
             if unticketed && !tickets_next {
                 looked_at = Instant::now();
-                unticketed = self.take_unticketed(permits).await;
+                let room = permits.len();
+                let found = self.take_unticketed(permits).await;
+                unticketed = found > 0;
+                is_behind = found == room;
                 // In turns, so that neither kind holds up the other.
                 tickets_next = true;
                 continue;
@@ -241,6 +253,7 @@ impl Sender {
                 () = shutdown.cancelled() => return,
                 deliveries = broker.receive(permits.len()) => {
                     let sender = Arc::clone(self);
+                    is_behind = deliveries.len() == permits.len();
                     permits.truncate(deliveries.len());
                     // Beginning needs a commit; the next tickets need not wait for it.
                     self.tasks.spawn(async move { sender.begin(deliveries, permits).await });
@@ -250,9 +263,17 @@ impl Sender {
         }
     }
 
-    /// At least one permit, and as many more as are free right now.
-    async fn free_permits(&self) -> Vec<OwnedSemaphorePermit> {
+    /// At least one permit, and as many more as are free right now. Whoever is behind waits for a
+    /// good part of them, because one who takes many at a time takes more.
+    async fn free_permits(&self, is_behind: bool) -> Vec<OwnedSemaphorePermit> {
         let mut permits = Vec::new();
+        if is_behind {
+            let share = (self.room() / SHARE_AT_ONCE).max(1);
+            let share = u32::try_from(share).unwrap_or(u32::MAX);
+            let enough = self.permits.acquire_many(share);
+            // What is free by then goes to the next lines, not to someone who waits in between.
+            let _ = tokio::time::timeout(GATHERS_FOR, enough).await;
+        }
         if let Ok(first) = Arc::clone(&self.permits).acquire_owned().await {
             permits.push(first);
         }
@@ -260,6 +281,11 @@ impl Sender {
             permits.push(more);
         }
         permits
+    }
+
+    /// How many attempts of a kind may be under way.
+    fn room(&self) -> usize {
+        self.config.connections.max(1) * ATTEMPTS_PER_CONNECTION
     }
 
     async fn begin(
@@ -314,8 +340,8 @@ impl Sender {
         }
     }
 
-    /// Begins attempts of emails that wait without a ticket, and says whether there were any.
-    async fn take_unticketed(self: &Arc<Self>, permits: Vec<OwnedSemaphorePermit>) -> bool {
+    /// Begins attempts of emails that wait without a ticket, and says of how many.
+    async fn take_unticketed(self: &Arc<Self>, permits: Vec<OwnedSemaphorePermit>) -> usize {
         let asked = Instant::now();
         posthaste_core::failpoint::hit("sender.before_begin");
         let begun = self
@@ -331,7 +357,7 @@ impl Sender {
         match begun {
             Ok(Unticketed { started, dead }) => {
                 dead.iter().for_each(|due| note_dead(&self.metrics, due));
-                let found = !started.is_empty() || !dead.is_empty();
+                let found = started.len() + dead.len();
                 if !started.is_empty() {
                     posthaste_core::failpoint::hit("sender.after_begin");
                 }
@@ -343,7 +369,7 @@ impl Sender {
             }
             Err(error) => {
                 tracing::warn!(%error, "could not look for waiting emails; will try again");
-                false
+                0
             }
         }
     }
@@ -404,8 +430,7 @@ impl Sender {
             return Some(vec![permit]);
         }
         drop(permit);
-        let all = self.config.connections.max(1) * ATTEMPTS_PER_CONNECTION;
-        let all = u32::try_from(all).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.room()).unwrap_or(u32::MAX);
         let everything = async {
             let mut taken = Vec::new();
             // Everyone takes them in this order, so that two never wait for each other.

@@ -20,8 +20,7 @@ impl PostgresStore {
         let wants = Wants {
             ids: ids.clone(),
             facts: true,
-            new: None,
-            held: false,
+            ..Wants::default()
         };
         let actor = actor.clone();
         self.writer

@@ -16,7 +16,7 @@ use super::PostgresStore;
 use super::books::Books;
 use super::claim::{Candidates, InTurn, Part, in_turn};
 use super::state_row::get;
-use super::writer::{Wants, Writer};
+use super::writer::{Line, Wants, Writer};
 use crate::ledger::{self, Ledger as _};
 
 /// What `begin` says before the content is read.
@@ -188,11 +188,11 @@ impl PostgresStore {
         &self,
         passages: Vec<(Lease, Arc<str>)>,
     ) -> StoreResult<Vec<bool>> {
-        apply_to_each(&self.writer, passages, ledger::gate).await
+        apply_to_each(&self.writer, Line::Gates, passages, ledger::gate).await
     }
 
     pub(super) async fn park_all(&self, parked: Vec<(Lease, Parking)>) -> StoreResult<Vec<bool>> {
-        apply_to_each(&self.writer, parked, ledger::park).await
+        apply_to_each(&self.writer, Line::Ends, parked, ledger::park).await
     }
 
     pub(super) async fn release_all(&self, leases: Vec<Lease>) -> StoreResult<()> {
@@ -205,7 +205,10 @@ impl PostgresStore {
         &self,
         finishes: Vec<Finish>,
     ) -> StoreResult<Vec<Result<State, Refusal>>> {
-        let wants = Wants::held(finishes.iter().map(|finish| finish.lease.id).collect());
+        let wants = Wants::held(
+            Line::Ends,
+            finishes.iter().map(|finish| finish.lease.id).collect(),
+        );
         self.writer
             .run(wants, move |books| {
                 finishes
@@ -235,12 +238,13 @@ where
     F: Fn(i64) -> Event<'static> + Send + 'static,
 {
     let leases = leases.into_iter().map(|held| (held, ())).collect();
-    apply_to_each(writer, leases, move |token, ()| event(token)).await
+    apply_to_each(writer, Line::Ends, leases, move |token, ()| event(token)).await
 }
 
 /// The same for events that are made of what comes with each lease.
 async fn apply_to_each<T, F>(
     writer: &Writer,
+    line: Line,
     held: Vec<(Lease, T)>,
     event: F,
 ) -> StoreResult<Vec<bool>>
@@ -248,7 +252,7 @@ where
     T: Send + 'static,
     F: for<'a> Fn(i64, &'a T) -> Event<'a> + Send + 'static,
 {
-    let wants = Wants::held(held.iter().map(|(lease, _)| lease.id).collect());
+    let wants = Wants::held(line, held.iter().map(|(lease, _)| lease.id).collect());
     writer
         .run(wants, move |books| {
             let apply = |(lease, with): &(Lease, T)| {

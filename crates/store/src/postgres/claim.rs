@@ -137,7 +137,7 @@ impl PostgresStore {
             books
                 .write_back(&mut pipeline, self.slot, &self.bell)
                 .await?;
-            pipeline.say("COMMIT");
+            pipeline.commit();
             self.under_way.forget(&books);
             pipeline.finish().await?;
             if books.concerns_schedulers {

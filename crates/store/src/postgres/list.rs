@@ -346,12 +346,11 @@ impl Matching {
     }
 }
 
-/// States that one partial index holds together. Sent emails are in none, and failed ones that are
-/// parked are in another.
+/// States that one partial index holds together. Sent emails are in none; those that are being sent,
+/// and failed ones that are parked, are in others.
 const INDEXED_TOGETHER: [&[Status]; 2] = [
     &[
         Status::Pending,
-        Status::Sending,
         Status::Failed,
         Status::RetryQueued,
         Status::Unknown,
@@ -376,7 +375,11 @@ fn in_status(statuses: &[Status]) -> Vec<String> {
     let parked = statuses
         .contains(&Status::Failed)
         .then(|| "l.waiting_for IS NOT NULL".to_owned());
-    let apart: Vec<_> = [waiting, parked, desk].into_iter().flatten().collect();
+    let sending = statuses
+        .contains(&Status::Sending)
+        .then(|| "(l.status = 'sending' AND l.locked_until IS NOT NULL)".to_owned());
+    let apart = [waiting, sending, parked, desk].into_iter().flatten();
+    let apart: Vec<_> = apart.collect();
     match apart.is_empty() {
         true => vec![ANY.to_owned()],
         false => apart,

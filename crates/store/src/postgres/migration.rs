@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0004_desk.sql"),
     include_str!("../../migrations/postgres/0005_inline.sql"),
     include_str!("../../migrations/postgres/0006_ways_out.sql"),
+    include_str!("../../migrations/postgres/0007_cheap_writes.sql"),
 ];
 
 /// Applies what is missing. Several instances may start at the same time: the others wait.

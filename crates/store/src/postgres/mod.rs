@@ -78,7 +78,7 @@ pub struct PostgresOptions {
     pub schema: Option<String>,
     /// How many connections are shared for reading and claiming.
     pub connections: usize,
-    /// How many further connections write at the same time.
+    /// How many further connections write at the same time, beside the two for attempts under way.
     pub writers: usize,
     /// How long an operation may take before it is given up.
     pub deadline: Duration,
@@ -180,7 +180,7 @@ impl PostgresStore {
         let by_index = connector.by_index_only();
         let under_way = Arc::new(UnderWay::default());
         let writer = Writer::start(
-            Pool::new(by_index.clone(), options.writers)?,
+            Pool::new(by_index.clone(), options.writers.max(1) + writer::OWN_LANES)?,
             options.writers,
             Arc::clone(&clock),
             Arc::clone(&bell),

@@ -89,7 +89,8 @@ impl Connector {
     }
 
     /// The same, for sessions that only ever follow keys and small partial indexes: a plan that was
-    /// made while the tables were small must not read them as a whole once they have grown.
+    /// made while the tables were small must not read them as a whole once they have grown. So there
+    /// is one plan for each statement, and no need to make it again for each batch of values.
     pub(super) fn by_index_only(&self) -> Self {
         let mut connector = self.clone();
         let own = connector
@@ -99,7 +100,7 @@ impl Connector {
             .to_owned();
         connector.config.options(format!(
             "{own} -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off \
-             -c enable_mergejoin=off"
+             -c enable_mergejoin=off -c plan_cache_mode=force_generic_plan"
         ));
         connector
     }

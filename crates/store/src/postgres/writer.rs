@@ -8,6 +8,10 @@
 //! What this process is sending it knows (`under_way`): such rows are locked only as they are
 //! written, after the others. Nobody else waits for one of them with another in hand: whoever renews
 //! leases waits for one at a time, and whoever marks tickets as published for none.
+//!
+//! There are three lines. A connection to a mail server stands still while its email waits for the
+//! gate, so gates share their commits with nothing else; ends of attempts have a line of their own, so
+//! that many of them share one.
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -40,9 +44,23 @@ const BYTES_PER_FLUSH: usize = 8 * 1024 * 1024;
 /// At most this many jobs wait; further callers wait outside, where they can be refused.
 const JOBS_WAITING: usize = 8192;
 
+/// Where a job stands in line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Line {
+    /// With whatever has no line of its own.
+    #[default]
+    Any,
+    /// With those that hold up a connection to a mail server.
+    Gates,
+    /// With the ends of attempts.
+    Ends,
+}
+
 /// What a job needs of the database before it can decide.
 #[derive(Default)]
 pub(super) struct Wants {
+    /// Where it stands in line.
+    pub(super) line: Line,
     /// Emails whose states are read and locked.
     pub(super) ids: Vec<EmailId>,
     /// Whether their facts are read, too.
@@ -72,8 +90,9 @@ impl Wants {
     }
 
     /// The states of these emails, whose attempts are under way.
-    pub(super) fn held(ids: Vec<EmailId>) -> Self {
+    pub(super) fn held(line: Line, ids: Vec<EmailId>) -> Self {
         Self {
+            line,
             held: true,
             ..Self::states(ids)
         }
@@ -99,6 +118,9 @@ struct Work<T, F> {
     unclaimed: Option<Unclaimed<T>>,
     _permit: OwnedSemaphorePermit,
 }
+
+/// The end of a line where jobs come in.
+type Jobs = mpsc::UnboundedSender<Box<dyn Job>>;
 
 /// What is done with a result that was committed after its caller had gone.
 type Unclaimed<T> = Box<dyn FnOnce(T) + Send>;
@@ -136,16 +158,21 @@ where
     }
 }
 
+/// How many lines have a lane of their own, beside those for whatever comes.
+pub(super) const OWN_LANES: usize = 2;
+
 /// Sends jobs to the lanes.
 pub(super) struct Writer {
-    jobs: mpsc::UnboundedSender<Box<dyn Job>>,
+    any: Jobs,
+    gates: Jobs,
+    ends: Jobs,
     permits: Arc<Semaphore>,
     deadline: Duration,
 }
 
 impl Writer {
-    /// Starts `lanes` tasks that write at the same time, each on a connection of `pool`. They
-    /// end when the writer is dropped and all jobs are done.
+    /// Starts `lanes` tasks for whatever comes and [`OWN_LANES`] more, which write at the same time,
+    /// each on a connection of `pool`. They end when the writer is dropped and all jobs are done.
     pub(super) fn start(
         pool: Pool,
         lanes: usize,
@@ -154,26 +181,16 @@ impl Writer {
         under_way: Arc<UnderWay>,
         deadline: Duration,
     ) -> Self {
-        let (jobs, queue) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            queue: Mutex::new(queue),
             pool,
             clock,
             bell,
             under_way,
         });
-        for _ in 0..lanes.max(1) {
-            let lane = Lane {
-                shared: Arc::clone(&shared),
-                slot: slot(),
-            };
-            tokio::spawn(async move {
-                // A job that panics takes its flush with it, but not the lane.
-                while AssertUnwindSafe(lane.run()).catch_unwind().await.is_err() {}
-            });
-        }
         Self {
-            jobs,
+            any: shared.line(lanes.max(1)),
+            gates: shared.line(1),
+            ends: shared.line(1),
             permits: Arc::new(Semaphore::new(JOBS_WAITING)),
             deadline,
         }
@@ -212,7 +229,12 @@ impl Writer {
                 unclaimed,
                 _permit: permit.map_err(|_| gone())?,
             };
-            self.jobs.send(Box::new(job)).map_err(|_| gone())?;
+            let jobs = match job.wants.line {
+                Line::Any => &self.any,
+                Line::Gates => &self.gates,
+                Line::Ends => &self.ends,
+            };
+            jobs.send(Box::new(job)).map_err(|_| gone())?;
             answered.await.map_err(|_| gone())?
         };
         match tokio::time::timeout(self.deadline, done).await {
@@ -232,15 +254,35 @@ pub(super) fn slot() -> i32 {
 }
 
 struct Shared {
-    queue: Mutex<mpsc::UnboundedReceiver<Box<dyn Job>>>,
     pool: Pool,
     clock: Arc<DatabaseClock>,
     bell: Arc<Bell>,
     under_way: Arc<UnderWay>,
 }
 
+impl Shared {
+    /// A line with so many lanes.
+    fn line(self: &Arc<Self>, lanes: usize) -> Jobs {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let queue = Arc::new(Mutex::new(queue));
+        for _ in 0..lanes {
+            let lane = Lane {
+                shared: Arc::clone(self),
+                queue: Arc::clone(&queue),
+                slot: slot(),
+            };
+            tokio::spawn(async move {
+                // A job that panics takes its flush with it, but not the lane.
+                while AssertUnwindSafe(lane.run()).catch_unwind().await.is_err() {}
+            });
+        }
+        jobs
+    }
+}
+
 struct Lane {
     shared: Arc<Shared>,
+    queue: Arc<Mutex<mpsc::UnboundedReceiver<Box<dyn Job>>>>,
     slot: i32,
 }
 
@@ -261,11 +303,11 @@ impl Lane {
             held_over.extend(batch.take(job));
         }
         if batch.jobs.is_empty() {
-            let mut queue = self.shared.queue.lock().await;
+            let mut queue = self.queue.lock().await;
             let first = queue.recv().await?;
             held_over.extend(batch.take(first));
             drain(&mut queue, &mut batch, held_over);
-        } else if let Some(mut queue) = self.shared.queue.lock().now_or_never() {
+        } else if let Some(mut queue) = self.queue.lock().now_or_never() {
             drain(&mut queue, &mut batch, held_over);
         }
         Some(batch.jobs)
@@ -342,7 +384,7 @@ impl Lane {
             .write_back(&mut pipeline, self.slot, &self.shared.bell)
             .await?;
         committing.store(!books.is_clean(), Ordering::SeqCst);
-        pipeline.say("COMMIT");
+        pipeline.commit();
         // Until it is known that they are committed, nobody knows what the rows are.
         self.shared.under_way.forget(&books);
         failpoint::hit("store.before_commit");
@@ -372,7 +414,7 @@ impl Lane {
             }
         }
         let mut books = if unknown.is_empty() && !self.shared.pool.has_moved_time() {
-            pipeline.say("BEGIN");
+            pipeline.begin();
             Books::new(self.shared.clock.now())
         } else {
             let asked = Instant::now();

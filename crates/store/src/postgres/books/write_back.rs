@@ -35,6 +35,8 @@ pub(in crate::postgres) type Value<'a> = Box<dyn tokio_postgres::types::ToSql + 
 pub(in crate::postgres) struct Pipeline<'a> {
     client: &'a ClientWrapper,
     answers: Vec<futures_util::future::BoxFuture<'a, Result<(), Error>>>,
+    /// Whether the transaction begins with the first of them.
+    begins: bool,
 }
 
 impl<'a> Pipeline<'a> {
@@ -42,7 +44,26 @@ impl<'a> Pipeline<'a> {
         Self {
             client,
             answers: Vec::new(),
+            begins: false,
         }
+    }
+
+    /// Begins a transaction with the first statement.
+    pub(in crate::postgres) fn begin(&mut self) {
+        self.begins = true;
+    }
+
+    /// Commits the transaction. A single statement needs no words around it.
+    pub(in crate::postgres) fn commit(&mut self) {
+        if self.begins && self.answers.len() == 1 {
+            return;
+        }
+        if self.begins {
+            let begin = self.said("BEGIN");
+            self.answers.insert(0, begin);
+        }
+        let commit = self.said("COMMIT");
+        self.answers.push(commit);
     }
 
     /// Sends a statement with the values it needs.
@@ -61,11 +82,9 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Begins or commits.
-    pub(in crate::postgres) fn say(&mut self, sql: &'static str) {
+    fn said(&self, sql: &'static str) -> futures_util::future::BoxFuture<'a, Result<(), Error>> {
         let client = self.client;
-        self.answers
-            .push(Box::pin(async move { client.batch_execute(sql).await }));
+        Box::pin(async move { client.batch_execute(sql).await })
     }
 
     /// Waits for all answers. The first error is the one that counts.

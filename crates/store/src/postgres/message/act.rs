@@ -99,7 +99,7 @@ impl PostgresStore {
         }
         send_moves(&mut pipeline, &moves).await?;
         patience.commits();
-        pipeline.say("COMMIT");
+        pipeline.commit();
         pipeline.finish().await?;
         Ok((answers, !changed.is_empty()))
     }
