@@ -207,8 +207,9 @@ impl Mailbox {
         Self::new(&name, Address::parse(inner)?)
     }
 
-    /// A mailbox of these; the name may be empty.
+    /// A mailbox of these; the name may be empty. Blanks around it do not belong to it.
     pub fn new(name: &str, address: Address) -> Result<Self, InvalidAddress> {
+        let name = name.trim();
         check_name(name)?;
         let name = (!name.is_empty()).then(|| name.to_owned());
         Ok(Self { name, address })
@@ -281,6 +282,12 @@ mod tests {
             ("ann@bücher.example", None, "ann@xn--bcher-kva.example"),
             ("Jörg <jörg@example.org>", Some("Jörg"), "jörg@example.org"),
             ("root@localhost", None, "root@localhost"),
+            (
+                "\" Ann \" <ann@example.org>",
+                Some("Ann"),
+                "ann@example.org",
+            ),
+            ("\" \" <ann@example.org>", None, "ann@example.org"),
         ];
         for (text, name, address) in cases {
             let mailbox = Mailbox::parse(text).unwrap();

@@ -32,7 +32,7 @@ impl Mailbox {
     pub fn new(name: &str, address: &str) -> Result<Self, Error> {
         let wrong = |field: &str, error: &InvalidAddress| Error::invalid(field, &error.to_string());
         let address = Address::parse(address).map_err(|error| wrong("address", &error))?;
-        let mailbox = CoreMailbox::new(name.trim(), address);
+        let mailbox = CoreMailbox::new(name, address);
         Ok(Self(mailbox.map_err(|error| wrong("name", &error))?))
     }
 

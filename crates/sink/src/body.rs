@@ -157,6 +157,47 @@ mod tests {
         }
     }
 
+    /// What RFC 5321 §4.5.2 tells a sender to do, line by line: one more dot before a dot. Only
+    /// CRLF ends a line, so CR and LF that stand alone are content like any other octet.
+    fn sent(content: &[u8]) -> Vec<u8> {
+        let mut wire = Vec::new();
+        let mut rest = content;
+        while !rest.is_empty() {
+            let end = rest.windows(2).position(|pair| pair == b"\r\n");
+            let (line, after) = rest.split_at(end.map_or(rest.len(), |end| end + 2));
+            if line.starts_with(b".") {
+                wire.push(b'.');
+            }
+            wire.extend_from_slice(line);
+            rest = after;
+        }
+        if !content.ends_with(b"\r\n") {
+            wire.extend_from_slice(b"\r\n");
+        }
+        wire.extend_from_slice(b".\r\n");
+        wire
+    }
+
+    #[test]
+    fn every_short_mixture_of_dots_and_line_ends_arrives_byte_for_byte() {
+        for number in 0..4_usize.pow(8) {
+            let content: Vec<u8> = (0..8)
+                .map(|place| b"\r\n.x"[number >> (2 * place) & 3])
+                .collect();
+            let wire = sent(&content);
+            let mut expected = content.clone();
+            if !content.ends_with(b"\r\n") {
+                expected.extend_from_slice(b"\r\n");
+            }
+            // Whole, and cut where it changes with the content.
+            for split in [wire.len(), number % wire.len()] {
+                let received = receive(&wire, split);
+                let expected = Some((expected.clone(), Vec::new()));
+                assert_eq!(received, expected, "{} at {split}", content.escape_ascii());
+            }
+        }
+    }
+
     #[test]
     fn nothing_but_a_dot_between_two_crlf_ends_the_data() {
         let cases: &[&[u8]] = &[

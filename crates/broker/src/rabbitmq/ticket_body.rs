@@ -81,6 +81,11 @@ pub(super) fn message_id(email_id: EmailId) -> ShortString {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+    use uuid::Uuid;
+
     use super::*;
 
     const ID: &str = "0198c0de-0000-7000-8000-000000000001";
@@ -140,5 +145,71 @@ mod tests {
             "k".repeat(1000)
         );
         assert_eq!(decode(&body).unwrap().message_key, "");
+    }
+
+    prop_compose! {
+        fn any_ticket()(
+            id in any::<u128>(),
+            message_key in prop_oneof![any::<String>(), "\\PC{0,255}"],
+            priority in select(Priority::ALL),
+            seconds in Timestamp::MIN.as_second()..=Timestamp::MAX.as_second(),
+            nanoseconds in 0..1_000_000_000_i32,
+        ) -> Ticket {
+            Ticket {
+                email_id: EmailId(Uuid::from_u128(id)),
+                message_key,
+                priority,
+                queued_at: Timestamp::new(seconds, nanoseconds).unwrap_or(Timestamp::MAX),
+                traceparent: None,
+            }
+        }
+    }
+
+    /// JSON of which some looks like a ticket.
+    fn any_body() -> impl Strategy<Value = Vec<u8>> {
+        let value = prop_oneof![
+            Just(format!("\"{ID}\"")),
+            any::<String>().prop_map(|text| Value::from(text).to_string()),
+            any::<f64>().prop_map(|number| json!(number).to_string()),
+            "[\\[\\]{}\",:0-9a-z\\\\]{0,20}",
+            select(
+                &[
+                    "null",
+                    "1e999",
+                    "\"\\ud800\"",
+                    "[[]]",
+                    "\"2100-01-01T00:00:00Z\""
+                ][..]
+            )
+            .prop_map(str::to_owned),
+        ];
+        let name = select(&["email_id", "EmailId", "message_key", "queued_at", "x"][..]);
+        let field = (name, value).prop_map(|(name, value)| format!("\"{name}\":{value}"));
+        prop_oneof![
+            vec(field, 0..5).prop_map(|fields| format!("{{{}}}", fields.join(",")).into_bytes()),
+            vec(any::<u8>(), 0..100),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_ticket_survives_the_way_whole_and_no_part_of_it_is_taken_for_one(
+            ticket in any_ticket(),
+            end in any::<Index>(),
+        ) {
+            let body = encode_ticket(&ticket);
+            prop_assert_eq!(decode_ticket(&body, ticket.priority), Ok(ticket));
+            let cut = &body[..end.index(body.len())];
+            prop_assert_eq!(decode_ticket(cut, Priority::Normal), Err(TicketError::NotJson));
+        }
+
+        #[test]
+        fn whatever_comes_is_a_ticket_or_says_why_not(body in any_body()) {
+            if let Ok(ticket) = decode_ticket(&body, Priority::High) {
+                prop_assert!(ticket.message_key.chars().count() <= LONGEST_KEY_CHARS);
+                let again = decode_ticket(&encode_ticket(&ticket), Priority::High);
+                prop_assert_eq!(again, Ok(ticket));
+            }
+        }
     }
 }

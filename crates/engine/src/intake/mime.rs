@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use mail_builder::MessageBuilder;
+use mail_builder::headers::HeaderType;
 use mail_builder::headers::address::Address as HeaderAddress;
 use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::raw::Raw;
@@ -18,6 +19,9 @@ use super::calendar::Calendar;
 
 /// The longest line of a text that goes as it is, without its end (RFC 5322 §2.1.1).
 const LONGEST_LINE: usize = 78;
+/// The longest word of a header that goes as it is: with the header's name, which is before it in
+/// the same line, it is below the 998 octets that a line may have.
+const LONGEST_WORD: usize = 900;
 /// The one character of ASCII above the printable ones.
 const DELETE: u8 = 0x7f;
 
@@ -100,6 +104,20 @@ fn address(mailbox: &Mailbox) -> HeaderAddress<'_> {
     HeaderAddress::new_address(mailbox.name.as_deref(), mailbox.address.as_str())
 }
 
+/// A further header. What is plain goes as it is, folded between its words: encoded, a link or an
+/// address in it, as in List-Unsubscribe, would be lost on those who read it.
+fn header_of(value: &str) -> HeaderType<'_> {
+    let is_plain = |word: &str| {
+        // Without one, there are blanks in a row, of which readers leave only one in a fold.
+        !word.is_empty() && word.len() <= LONGEST_WORD && word.bytes().all(|b| b.is_ascii_graphic())
+    };
+    if value.split(' ').all(is_plain) {
+        Raw::new(value).into()
+    } else {
+        Text::new(value).into()
+    }
+}
+
 /// Every line ends in CR LF, whatever the caller's platform does: bare ones are not allowed in
 /// mail, and some servers take them for the end of the message.
 pub(super) fn lines(text: &str) -> Cow<'_, str> {
@@ -178,7 +196,7 @@ pub(super) fn build(parts: &Parts<'_>) -> Vec<u8> {
         message = message.reply_to(addresses(parts.reply_to));
     }
     for (name, value) in parts.headers {
-        message = message.header(name.as_str(), Text::new(value.as_str()));
+        message = message.header(name.as_str(), header_of(value));
     }
     let mut bytes = message.body(body(parts)).write_to_vec().unwrap_or_default();
     if !bytes.ends_with(b"\r\n") {
@@ -250,8 +268,10 @@ fn stand_in<'a>(parts: &Parts<'a>, calendar: &Calendar) -> &'a str {
     }
 }
 
+/// A file, always in base64: as a text, its ends of lines would be changed or break ours.
 fn part_of(file: &Attachment) -> MimePart<'_> {
-    let part = MimePart::new(file.content_type.as_str(), file.content.as_slice());
+    let kind = Raw::new(file.content_type.as_str());
+    let part = MimePart::raw(file.content.as_slice()).header("Content-Type", kind);
     match &file.content_id {
         Some(id) => part.cid(id.as_str()),
         None => part,

@@ -9,6 +9,8 @@ pub(crate) mod field_check;
 mod inline;
 mod mime;
 mod postbox;
+#[cfg(test)]
+mod properties;
 mod rejected;
 mod request;
 mod templated;

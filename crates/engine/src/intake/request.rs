@@ -28,6 +28,7 @@ const MOST_RECIPIENTS: usize = 1_000;
 const LONGEST_SUBJECT: usize = 1_000;
 const LONGEST_HEADER: usize = 2_000;
 const MOST_HEADERS: usize = 100;
+const LONGEST_CONTENT_ID: usize = 255;
 const LONGEST_KEY: usize = 255;
 const MOST_METADATA: usize = 100;
 const LARGEST_METADATA_BYTES: usize = 16 * 1024;
@@ -344,13 +345,14 @@ impl EmailRequest {
             }
             if let Some(id) = &given.content_id
                 && (id.is_empty()
+                    || id.len() > LONGEST_CONTENT_ID
                     || !id
                         .bytes()
                         .all(|b| b.is_ascii_graphic() && !b"<>\"\\".contains(&b)))
             {
                 findings.note(
                     field("content_id"),
-                    "may only have printable ASCII without < > \" and blanks",
+                    "must be 1 to 255 characters of printable ASCII without < > \" \\ and blanks",
                 );
             }
             let decoded = BASE64

@@ -140,6 +140,44 @@ async fn files_and_inline_pictures_arrive_byte_for_byte() {
     );
 }
 
+#[tokio::test]
+async fn a_text_file_keeps_its_own_ends_of_lines() {
+    let content = b"one\rtwo\nthree\r\nfour";
+    let encoded = {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.encode(content)
+    };
+    let file = |content_id: Option<&str>| AttachmentRequest {
+        filename: "notes.txt".into(),
+        content_type: Some("text/plain".into()),
+        content: encoded.clone(),
+        content_id: content_id.map(str::to_owned),
+    };
+    let bytes = built(EmailRequest {
+        html: Some("<p>x</p>".into()),
+        attachments: vec![file(None), file(Some("notes"))],
+        ..a_request()
+    })
+    .await;
+    lines_are_legal(&bytes);
+    let message = MessageParser::default().parse(&bytes).unwrap();
+    let files: Vec<_> = message.attachments().map(|part| part.contents()).collect();
+    assert_eq!(files, [content, content]);
+}
+
+#[tokio::test]
+async fn a_long_link_in_a_header_is_not_encoded() {
+    let link = format!("<https://example.org/unsubscribe/{}>", "x".repeat(100));
+    let value = format!("{link}, <mailto:unsubscribe@example.org>");
+    let mut request = a_request();
+    request.headers.insert("List-Unsubscribe".into(), value);
+    let bytes = built(request).await;
+    lines_are_legal(&bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    let header = format!("List-Unsubscribe: {link},\r\n <mailto:unsubscribe@example.org>\r\n");
+    assert!(text.contains(&header), "{text}");
+}
+
 /// A calendar object of this method, with a text that no relay may touch: blanks at the end of a
 /// line, a folded line, a line that mail would take for its end.
 fn a_calendar(method: &str) -> CalendarRequest {
@@ -281,6 +319,17 @@ async fn what_would_forge_a_header_is_refused_by_name() {
                 }];
             }),
             "attachments[0].filename",
+        ),
+        (
+            with(|r| {
+                r.attachments = vec![AttachmentRequest {
+                    filename: "a.png".into(),
+                    content: "eA==".into(),
+                    content_id: Some("x".repeat(1000)),
+                    ..AttachmentRequest::default()
+                }];
+            }),
+            "attachments[0].content_id",
         ),
     ];
     for (request, field) in cases {

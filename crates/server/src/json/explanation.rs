@@ -16,11 +16,11 @@ pub(super) fn explain<'a, T: Deserialize<'a>>(
 ) -> Problem {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let path = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
-        Err(error) => error.path().to_string(),
-        // What is wrong comes after the value.
-        Ok(_) => String::new(),
+        Err(error) if error.path().iter().next().is_some() => error.path().to_string(),
+        // It is the whole body, or what comes after it.
+        Err(_) | Ok(_) => String::new(),
     };
-    let path = if path == "." { "" } else { path.as_str() };
+    let path = path.as_str();
     let text = error.to_string();
     match error.classify() {
         Category::Data => {
@@ -53,7 +53,8 @@ fn finding(path: &str, message: &str) -> (String, String) {
     if let Some(rest) = message.strip_prefix("unknown field `") {
         let (name, known) = rest.rsplit_once("`, expected ").unwrap_or((rest, ""));
         // The path ends in the name here, and above it for the others.
-        return (shortened(path), unknown(name, known));
+        let nameless = if name.is_empty() { "\"\"" } else { "" };
+        return (shortened(path) + nameless, unknown(name, known));
     }
     let named = |prefix: &str| message.strip_prefix(prefix)?.strip_suffix('`');
     if let Some(name) = named("missing field `") {

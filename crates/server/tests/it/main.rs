@@ -4,6 +4,7 @@
 
 mod access;
 mod action;
+mod any_json;
 mod batch;
 mod browser;
 mod dead_letter_pages;

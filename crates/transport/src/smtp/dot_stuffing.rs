@@ -139,6 +139,9 @@ mod tests {
         assert_eq!(message, expected, "{}", content.escape_ascii());
         // The end is where we put it, and not before.
         assert_eq!(used, wire.len(), "{}", content.escape_ascii());
+        let ends = wire.windows(5).filter(|five| five == b"\r\n.\r\n");
+        assert_eq!(ends.count(), 1, "{}", content.escape_ascii());
+        assert!(wire.ends_with(b"\r\n.\r\n"));
         assert_eq!(size_of(content), expected.len() as u64);
     }
 

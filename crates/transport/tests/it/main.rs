@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod announced;
+mod any_server;
 mod authentication;
 mod check;
 mod config;

@@ -71,6 +71,44 @@ async fn a_message_arrives_byte_for_byte() {
     }
 }
 
+/// All texts of this length of CR, LF, a dot and a letter.
+fn mixtures(length: u32) -> impl Iterator<Item = Vec<u8>> {
+    (0..4_usize.pow(length)).map(move |number| {
+        let octet = |place| b"\r\n.x"[number >> (2 * place) & 3];
+        (0..length).map(octet).collect()
+    })
+}
+
+/// Our stuffing and the sink's unstuffing, neither of which knows the other. A CR or LF that stands
+/// alone is no end of a line to either, and arrives as it was.
+#[tokio::test]
+async fn every_mixture_of_dots_and_line_ends_arrives_byte_for_byte() {
+    let sink = sink(SinkConfig::default()).await;
+    let transport = SmtpTransport::new(config(sink.addr().port())).unwrap();
+    let mut contents: Vec<Vec<u8>> = (0..=4).flat_map(mixtures).collect();
+    // The longer ones in a single message, each at the beginning of a line.
+    contents.push(
+        mixtures(8).fold(b"Subject: all\r\n".to_vec(), |mut all, text| {
+            all.extend_from_slice(b"\r\n");
+            all.extend_from_slice(&text);
+            all
+        }),
+    );
+    for content in &contents {
+        let email = email_with(&["bob@example.org"], content);
+        let results = transport.send(&email, &AlwaysOpen).await;
+        assert!(matches!(results[0], RecipientResult::Accepted(_)));
+    }
+    let messages = sink.messages();
+    assert_eq!(messages.len(), contents.len());
+    for (message, mut content) in messages.into_iter().zip(contents) {
+        if !content.ends_with(b"\r\n") {
+            content.extend_from_slice(b"\r\n");
+        }
+        assert!(message.bytes == content, "{}", content.escape_ascii());
+    }
+}
+
 #[tokio::test]
 async fn every_misbehaviour_gets_its_stage_and_its_cause() {
     enum Expect {

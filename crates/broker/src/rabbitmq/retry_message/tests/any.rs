@@ -33,7 +33,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_failure()(
+    pub(super) fn any_failure()(
         id in any::<u128>(),
         payload in vec(any::<u8>(), 0..200),
         original_queue in "[^\0]{1,60}",
@@ -56,7 +56,7 @@ prop_compose! {
     }
 }
 
-fn message_of(failure: &Failure) -> RetryMessage {
+pub(super) fn message_of(failure: &Failure) -> RetryMessage {
     let properties = failure.properties.clone();
     let text = |name: &String| properties.text(name).unwrap_or_default().to_owned();
     let names = properties.headers.keys();

@@ -3,6 +3,7 @@
 mod any;
 mod envelope;
 mod field;
+mod mixed;
 
 use bytes::Bytes;
 use lapin::BasicProperties;
