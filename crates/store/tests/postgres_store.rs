@@ -51,7 +51,7 @@ async fn several_instances_may_start_at_once() {
     }
     let versions = "SELECT count(*) FROM posthaste_migration";
     let rows = database.beside().await.query_one(versions, &[]).await;
-    assert_eq!(rows.unwrap().get::<_, i64>(0), 6, "each migration once");
+    assert_eq!(rows.unwrap().get::<_, i64>(0), 7, "each migration once");
 }
 
 #[tokio::test]

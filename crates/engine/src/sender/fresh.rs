@@ -20,7 +20,7 @@ impl Sender {
         if priority == Priority::Low || !self.runs.load(Ordering::SeqCst) {
             return None;
         }
-        self.room_among(&self.fresh_permits)
+        self.room(&self.fresh_permits)
     }
 
     /// Sends an email that began in the store when it was asked at `asked`.

@@ -50,10 +50,10 @@ impl Sender {
     /// Room for an attempt, unless as many are under way as there may be, or there is no time for
     /// one any more. Then the email is better off waiting.
     pub(crate) fn room_for_inline(&self) -> Option<Room> {
-        self.room_among(&self.inline_permits)
+        self.room(&self.inline_permits)
     }
 
-    pub(super) fn room_among(&self, permits: &Arc<Semaphore>) -> Option<Room> {
+    pub(super) fn room(&self, permits: &Arc<Semaphore>) -> Option<Room> {
         let token = self.tasks.token();
         if self.tasks.is_closed() {
             return None;

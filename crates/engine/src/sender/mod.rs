@@ -36,6 +36,8 @@ const HELD_ELSEWHERE: Duration = Duration::from_millis(20);
 /// Attempts under way per connection: while one talks, others wait for their commits, and the more
 /// of them there are the more share one.
 pub(crate) const ATTEMPTS_PER_CONNECTION: usize = 8;
+/// Attempts that callers wait for, per connection: one who would wait for long is better off queued.
+const CALLERS_PER_CONNECTION: usize = 2;
 /// While there is more to do than there is room for, this part of the room is waited for, …
 const SHARE_AT_ONCE: usize = 4;
 /// … but no longer than this.
@@ -130,11 +132,12 @@ impl Sender {
             tracer,
         } = parts;
         let leases = Arc::new(LeaseKeeper::new(Arc::clone(&store), config.lease));
-        let permits = config.connections.max(1) * ATTEMPTS_PER_CONNECTION;
+        let connections = config.connections.max(1);
+        let permits = connections * ATTEMPTS_PER_CONNECTION;
         Arc::new(Self {
             permits: Arc::new(Semaphore::new(permits)),
             parked_permits: Arc::new(Semaphore::new(permits)),
-            inline_permits: Arc::new(Semaphore::new(permits)),
+            inline_permits: Arc::new(Semaphore::new(connections * CALLERS_PER_CONNECTION)),
             fresh_permits: Arc::new(Semaphore::new(permits)),
             started_at: store.now(),
             tasks: TaskTracker::new(),
@@ -268,10 +271,10 @@ impl Sender {
     async fn free_permits(&self, is_behind: bool) -> Vec<OwnedSemaphorePermit> {
         let mut permits = Vec::new();
         if is_behind {
-            let share = (self.room() / SHARE_AT_ONCE).max(1);
+            let room = self.config.connections.max(1) * ATTEMPTS_PER_CONNECTION;
+            let share = (room / SHARE_AT_ONCE).max(1);
             let share = u32::try_from(share).unwrap_or(u32::MAX);
             let enough = self.permits.acquire_many(share);
-            // What is free by then goes to the next lines, not to someone who waits in between.
             let _ = tokio::time::timeout(GATHERS_FOR, enough).await;
         }
         if let Ok(first) = Arc::clone(&self.permits).acquire_owned().await {
@@ -281,11 +284,6 @@ impl Sender {
             permits.push(more);
         }
         permits
-    }
-
-    /// How many attempts of a kind may be under way.
-    fn room(&self) -> usize {
-        self.config.connections.max(1) * ATTEMPTS_PER_CONNECTION
     }
 
     async fn begin(
@@ -430,16 +428,17 @@ impl Sender {
             return Some(vec![permit]);
         }
         drop(permit);
-        let all = u32::try_from(self.room()).unwrap_or(u32::MAX);
         let everything = async {
             let mut taken = Vec::new();
             // Everyone takes them in this order, so that two never wait for each other.
-            for permits in [
-                &self.permits,
-                &self.parked_permits,
-                &self.inline_permits,
-                &self.fresh_permits,
+            for (permits, per_connection) in [
+                (&self.permits, ATTEMPTS_PER_CONNECTION),
+                (&self.parked_permits, ATTEMPTS_PER_CONNECTION),
+                (&self.inline_permits, CALLERS_PER_CONNECTION),
+                (&self.fresh_permits, ATTEMPTS_PER_CONNECTION),
             ] {
+                let all = self.config.connections.max(1) * per_connection;
+                let all = u32::try_from(all).unwrap_or(u32::MAX);
                 taken.push(Arc::clone(permits).acquire_many_owned(all).await.ok()?);
             }
             Some(taken)
