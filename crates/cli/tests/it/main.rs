@@ -6,6 +6,7 @@ mod admins;
 mod alerts;
 mod backend;
 mod bad_input;
+mod bad_input_cases;
 mod broker_outage;
 mod browser;
 mod bulk_operations;
