@@ -15,6 +15,7 @@ mod crash;
 mod database_outage;
 mod dead_letter_queue;
 mod demo;
+mod described_api;
 mod desk_live;
 mod desk_safety;
 mod desk_screens;
