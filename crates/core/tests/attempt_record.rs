@@ -185,3 +185,31 @@ fn a_replay_after_an_unknown_fate_may_double_whatever_way_it_went() {
         assert_eq!((next.unknown_count, next.bound_to), (0, None));
     }
 }
+
+#[test]
+fn what_is_handed_back_waits_as_it_did_before() {
+    let release = Event::Release { token: 1 };
+    let fresh = begun();
+    let failed_before = State {
+        attempt_count: 1,
+        ..begun()
+    };
+    let failed_for_free = State {
+        last_error: Some("connection refused".into()),
+        ..begun()
+    };
+    let lost_before = State {
+        lost_count: 1,
+        ..begun()
+    };
+    for (state, status) in [
+        (fresh, Status::Pending),
+        (lost_before, Status::Failed),
+        (failed_before, Status::Failed),
+        (failed_for_free, Status::Failed),
+    ] {
+        let next = transition(&state, &release, BEGAN).unwrap().next;
+        assert_eq!((next.status, next.phase), (status, Phase::Idle));
+        assert_eq!(next.next_attempt_at, Some(BEGAN));
+    }
+}
