@@ -123,6 +123,18 @@ fn the_failure_that_reaches_furthest_speaks_for_the_way_out() {
 }
 
 #[test]
+fn a_refused_password_kills_nobody_who_waits_for_the_way_out() {
+    let reply = Reply::parse_line("535 5.7.8 Authentication failed").unwrap();
+    let refused = RecipientResult::Failed(Failure::new(Stage::Authentication, Cause::Reply(reply)));
+    let failed = first_attempt(&waiting(1), &[refused]);
+    assert_eq!(failed.outcome, Outcome::Permanent);
+    let parked = failed.parked(parking());
+    assert_eq!(parked.outcome, Outcome::Transient);
+    assert_eq!(parked.conclusion, Conclusion::Park(parking()));
+    assert!(statuses(&parked).iter().all(|status| *status == Waiting));
+}
+
+#[test]
 fn nobody_gets_it_twice_and_nobody_is_forgotten_because_of_a_way_out() {
     let last = Budget {
         attempt_count: 7,
