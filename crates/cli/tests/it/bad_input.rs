@@ -1,4 +1,5 @@
-//! Inputs that are refused: a 4xx that names the field, and nothing is stored.
+//! Inputs that are refused: a 4xx that names the field, and nothing is stored. And those that only
+//! look as if they should be.
 
 use posthaste_testkit::process::Posthaste;
 use reqwest::Method;
@@ -6,11 +7,12 @@ use serde_json::{Value, json};
 
 use crate::backend::{Backend, on_every_backend};
 use crate::bad_input_cases::{Case, cases};
-use crate::support::{email_to, get, post, verify};
+use crate::support::{a_sink, email_to, get, post, submit, until, verify};
 
 on_every_backend! {
     every_bad_input_is_refused_by_name_and_stores_nothing,
     one_bad_entry_of_a_batch_spoils_no_other,
+    what_looks_odd_but_is_fine_arrives_as_it_was,
 }
 
 async fn every_bad_input_is_refused_by_name_and_stores_nothing(backend: &Backend) {
@@ -45,6 +47,29 @@ async fn one_bad_entry_of_a_batch_spoils_no_other(backend: &Backend) {
     assert_eq!(listed.as_array().unwrap().len(), 1);
     assert_eq!(listed[0]["id"], data[1]["id"]);
     verify(&server).await;
+}
+
+async fn what_looks_odd_but_is_fine_arrives_as_it_was(backend: &Backend) {
+    let sink = a_sink().await;
+    let server = backend.sending_to(&sink).start().await;
+    let long = "x".repeat(5_000);
+    let text = format!("a\r\n.\r\nb\r\n..c\r\n{long}\r\n");
+    let mut email = email_to("ann@bücher.example");
+    email["text"] = json!(text);
+    let id = submit(&server, &email).await;
+    until(&server, &id, "sent").await;
+    assert_eq!(
+        sink.copies(&format!("{id}@example.org"), "ann@xn--bcher-kva.example"),
+        1
+    );
+    let message = String::from_utf8(sink.messages()[0].bytes.clone()).unwrap();
+    assert!(
+        message.split("\r\n").all(|line| line.len() <= 998),
+        "{message}"
+    );
+    assert!(message.contains("Content-Transfer-Encoding: quoted-printable"));
+    // Soft line breaks are not part of the text.
+    assert!(message.replace("=\r\n", "").contains(&text), "{message}");
 }
 
 async fn save_template(server: &Posthaste, name: &str, text: &str) {
