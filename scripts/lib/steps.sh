@@ -88,7 +88,7 @@ provide_services() {
 }
 
 # Clients that are not ours, for tests that look at us from outside.
-PYTHON_PACKAGES=(pika==1.4.1 protobuf==6.33.1 grpcio-tools==1.76.0 icalendar==7.3.0)
+PYTHON_PACKAGES=(pika==1.4.1 protobuf==6.33.1 grpcio-tools==1.76.0 icalendar==7.3.0 schemathesis==4.32.5)
 
 # A Python with the packages above, in the target folder; made once for each list of packages.
 provide_python() {

@@ -111,6 +111,14 @@ mod tests {
     }
 
     #[test]
+    fn ten_years_are_the_longest() {
+        let longest: HumanDuration = "3650d".parse().unwrap();
+        assert_eq!(Duration::from(longest), LONGEST);
+        assert_eq!(HumanDuration::from(LONGEST), longest);
+        assert!("3651d".parse::<HumanDuration>().is_err());
+    }
+
+    #[test]
     fn nonsense_and_overflow_are_refused_with_the_text_and_the_fix() {
         for text in [
             "",

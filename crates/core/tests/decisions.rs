@@ -467,3 +467,28 @@ fn an_uncertain_attempt_that_a_caller_waited_for_is_sent_again_once_and_not_coun
     let thirty = Duration::from_secs(30);
     assert_eq!(settle_unknown(&budget, &policy, 0.0), resend_in(thirty));
 }
+
+#[test]
+fn an_uncertain_attempt_is_sent_again_after_the_delay_of_its_own_place() {
+    let policy = RetryPolicy::email();
+    let mut state = State::accepted(Timestamp::UNIX_EPOCH, None);
+    state.attempt_count = 3;
+    state.attempt_number = 3;
+    state.unknown_count = 1;
+    let budget = Budget::before_unknown(&state, policy.max_attempts, None);
+    assert_eq!(
+        settle_unknown(&budget, &policy, 0.0),
+        resend_in(minutes(15))
+    );
+}
+
+#[test]
+fn a_failed_attempt_says_what_failed_and_where() {
+    let decision = first_attempt(&waiting(1), &[says("450 4.2.1 Busy")]);
+    let error = decision.error.unwrap();
+    assert_eq!(decision.stage, Some(Stage::Recipient));
+    assert_eq!(decision.error_class.as_deref(), Some("mailbox_busy"));
+    assert_eq!(decision.reply.as_deref(), Some("450 4.2.1 Busy"));
+    assert!(error.contains("450 4.2.1 Busy"), "{error}");
+    assert_eq!(decision.fingerprint, Some(fingerprint(&error)));
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste_core::address::Address;
 use posthaste_core::answer::{Answer, Provider};
 use posthaste_core::attempt::{Cause, Failure, Stage};
-use posthaste_core::classification::Classifier;
+use posthaste_core::classification::{Classifier, Reach};
 use posthaste_core::decision::{
     Budget, Conclusion, Decision, Parking, Receipt, RecipientResult, decide,
 };
@@ -105,6 +105,33 @@ fn a_failure_of_the_way_out_spends_nothing_and_keeps_its_story() {
         Conclusion::Park(parking())
     );
     assert_eq!(failed.failed_over().conclusion, Conclusion::Elsewhere);
+}
+
+#[test]
+fn the_failure_that_reaches_furthest_speaks_for_the_way_out() {
+    let greylisted = || says("450 4.7.1 Greylisted");
+    let closing = || says("421 Closing");
+    for (results, reach) in [
+        ([greylisted(), closing()], Reach::Domain),
+        ([closing(), greylisted()], Reach::Domain),
+        ([closing(), refused_connection()], Reach::Transport),
+        ([refused_connection(), closing()], Reach::Transport),
+    ] {
+        let judgement = first_attempt(&waiting(2), &results).judgement.unwrap();
+        assert_eq!(judgement.reach, reach, "{results:?}");
+    }
+}
+
+#[test]
+fn a_refused_password_kills_nobody_who_waits_for_the_way_out() {
+    let reply = Reply::parse_line("535 5.7.8 Authentication failed").unwrap();
+    let refused = RecipientResult::Failed(Failure::new(Stage::Authentication, Cause::Reply(reply)));
+    let failed = first_attempt(&waiting(1), &[refused]);
+    assert_eq!(failed.outcome, Outcome::Permanent);
+    let parked = failed.parked(parking());
+    assert_eq!(parked.outcome, Outcome::Transient);
+    assert_eq!(parked.conclusion, Conclusion::Park(parking()));
+    assert!(statuses(&parked).iter().all(|status| *status == Waiting));
 }
 
 #[test]

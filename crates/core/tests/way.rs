@@ -340,3 +340,51 @@ fn ways_have_names_and_words() {
     assert!(is_name("smtp-2_eu") && !is_name("") && !is_name("a@b") && !is_name("A"));
     assert!(is_name(&"a".repeat(50)) && !is_name(&"a".repeat(51)));
 }
+
+#[test]
+fn a_failure_that_lands_after_the_way_was_stopped_is_given_back() {
+    let note = FaultNote {
+        email: EmailId::generate(),
+        attempt: 3,
+    };
+    let landed = WayEvent::Landed { note };
+    let flowing = Story::new().tell(&landed);
+    assert_eq!(
+        (flowing.answer, flowing.refunds),
+        (WayAnswer::Noted, vec![])
+    );
+    for mut story in [Story::stopped(), Story::ramping()] {
+        let change = story.tell(&landed);
+        assert_eq!(
+            (change.answer, change.refunds),
+            (WayAnswer::Noted, vec![note])
+        );
+    }
+}
+
+#[test]
+fn a_probe_that_was_handed_back_makes_room_for_the_next_one_at_once() {
+    let mut story = Story::stopped();
+    story.wait(RULES.first_probe);
+    let (email, _) = story.probe();
+    let stranger = EmailId::generate();
+    story.tell(&WayEvent::Abandon { email: stranger });
+    assert_eq!(story.probe().1, WayAnswer::Refused, "it is still out");
+    story.tell(&WayEvent::Abandon { email });
+    assert_eq!(story.condition(), Condition::Stopped);
+    assert_eq!(story.probe().1, WayAnswer::Taken);
+}
+
+#[test]
+fn only_a_way_that_something_is_known_of_is_kept() {
+    assert!(Story::new().way.is_plain());
+    let mut faulty = Story::new();
+    faulty.tell(&fault(EmailId::generate()));
+    let mut paused = Story::new();
+    paused.tell(&WayEvent::Pause {
+        actor: "admin:ann".into(),
+    });
+    for story in [faulty, paused, Story::stopped(), Story::ramping()] {
+        assert!(!story.way.is_plain(), "{:?}", story.way);
+    }
+}

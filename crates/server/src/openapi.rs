@@ -62,7 +62,7 @@ pub(crate) struct AccessProblems;
 pub(crate) struct Problems;
 /// Problems that routes with a body can answer.
 pub(crate) struct BodyProblems;
-/// Problems that lists can answer.
+/// Problems that routes with parameters, such as lists, can answer.
 pub(crate) struct ListProblems;
 /// Problems that actions on emails can answer.
 pub(crate) struct ActionProblems;

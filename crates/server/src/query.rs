@@ -46,6 +46,7 @@ pub(crate) struct ListParameters {
     /// Only accepted at or after this moment (RFC 3339).
     since: Option<String>,
     /// At most this many, from 1 to 500; 50 if left out.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
     /// What the page before gave as `next`.
     after: Option<uuid::Uuid>,
@@ -62,6 +63,7 @@ pub(crate) struct MessageParameters {
     /// Only of this queue.
     queue: Option<String>,
     /// At most this many, from 1 to 500; 50 if left out.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
     /// What the page before gave as `next`.
     after: Option<String>,
@@ -79,6 +81,7 @@ pub(crate) struct AuditParameters {
     /// Only about this email, message, key, template, operation or admin.
     subject: Option<String>,
     /// At most this many, from 1 to 500; 50 if left out.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
     /// What the page before gave as `next`.
     after: Option<String>,
@@ -95,6 +98,7 @@ pub(crate) struct SuppressionParameters {
     /// Only of this owner's list.
     owner: Option<String>,
     /// At most this many, from 1 to 500; 50 if left out.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
     /// What the page before gave as `next`.
     after: Option<String>,

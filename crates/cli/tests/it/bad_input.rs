@@ -1,138 +1,114 @@
-//! Inputs that are refused: a 4xx that names the field, and nothing is stored.
+//! Inputs that are refused: a 4xx that names the field, and nothing is stored. And those that only
+//! look as if they should be.
 
+use posthaste_testkit::process::Posthaste;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::backend::{Backend, on_every_backend};
-use crate::support::{email_to, get, post, verify};
+use crate::bad_input_cases::{Case, cases};
+use crate::support::{a_sink, email_to, get, post, submit, until, verify};
 
 on_every_backend! {
     every_bad_input_is_refused_by_name_and_stores_nothing,
-    a_body_over_the_limit_is_413,
-}
-
-/// An email with one thing wrong, and the field that the answer must name.
-fn cases() -> Vec<(Value, &'static str)> {
-    let with = |field: &str, value: Value| {
-        let mut email = email_to("ann@example.org");
-        email[field] = value;
-        email
-    };
-    let long_local = format!("{}@example.org", "a".repeat(65));
-    vec![
-        (
-            with("subject", json!("a\r\nBcc: eve@example.org")),
-            "subject",
-        ),
-        (with("from", json!("Ann\n <ann@example.org>")), "from"),
-        (with("to", json!("")), "to"),
-        (with("to", json!([])), "to"),
-        (with("to", json!("a@b@c")), "to"),
-        (with("to", json!(["ann@example.org", long_local])), "to[1]"),
-        (with("to", json!("ann(comment)@example.org")), "to"),
-        (
-            with(
-                "to",
-                json!(
-                    (0..1001)
-                        .map(|n| format!("u{n}@example.org"))
-                        .collect::<Vec<_>>()
-                ),
-            ),
-            "to",
-        ),
-        (with("text", Value::Null), "text"),
-        (
-            with("headers", json!({"X-A": "b\r\nBcc: eve"})),
-            "headers.X-A",
-        ),
-        (
-            with("headers", json!({"Message-ID": "<x@y>"})),
-            "headers.Message-ID",
-        ),
-        (
-            with(
-                "attachments",
-                json!([{"filename": "a", "content": "eA=="}, {"filename": "b", "content": "???"}]),
-            ),
-            "attachments[1].content",
-        ),
-        (with("send_at", json!("tomorrow")), "send_at"),
-        (with("send_at", json!("9999-01-01T00:00:00Z")), "send_at"),
-        (
-            with("expires_at", json!("2020-01-01T00:00:00Z")),
-            "expires_at",
-        ),
-        (with("message_key", json!("")), "message_key"),
-        (with("message_key", json!("k".repeat(256))), "message_key"),
-        (with("message_key", json!("a\u{7}")), "message_key"),
-        (with("template", json!("welcome")), "template"),
-        (with("retry_policy", json!("nonsense")), "retry_policy"),
-        (
-            with(
-                "retry_policy",
-                json!({"max_attempts": 0, "backoff": {"schedule": ["1m"]}}),
-            ),
-            "retry_policy.max_attempts",
-        ),
-        (
-            with(
-                "retry_policy",
-                json!({"max_attempts": 3, "backoff": {"schedule": []}}),
-            ),
-            "retry_policy.backoff.schedule",
-        ),
-        (with("priority", json!("urgent")), "priority"),
-        (with("subject", json!(5)), "subject"),
-        (with("subjekt", json!("x")), "subjekt"),
-    ]
+    one_bad_entry_of_a_batch_spoils_no_other,
+    what_looks_odd_but_is_fine_arrives_as_it_was,
 }
 
 async fn every_bad_input_is_refused_by_name_and_stores_nothing(backend: &Backend) {
     let server = backend.posthaste().start().await;
-    for (email, field) in cases() {
-        let answer = post(&server, "/v1/emails", &email).await;
-        assert!(
-            (400..500).contains(&answer.status),
-            "{field}: {} {}",
-            answer.status,
-            answer.body
-        );
-        let errors = answer.body["errors"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let named = errors.iter().any(|error| {
-            error["field"]
-                .as_str()
-                .is_some_and(|named| named.starts_with(field))
-        });
-        assert!(named, "{field} is not named in {}", answer.body);
-        assert!(
-            errors
-                .iter()
-                .all(|error| !error["message"].as_str().unwrap_or_default().is_empty())
-        );
+    let loops = |inner: &str| {
+        let begin = "{% for a in list %}{% for b in list %}{% for c in list %}";
+        format!("{begin}{inner}{{% endfor %}}{{% endfor %}}{{% endfor %}}")
+    };
+    save_template(&server, "greeting", "Hello {{ name }}").await;
+    save_template(&server, "endless", &loops("")).await;
+    save_template(&server, "flood", &loops(&"x".repeat(10_000))).await;
+    let kept = rows(&server).await;
+    let mut wrong = Vec::new();
+    for case in cases() {
+        wrong.extend(wrong_about(&server, case).await);
     }
-    let stats = get(&server, "/v1/stats").await;
-    assert!(
-        stats.body["emails"]
-            .as_object()
-            .unwrap()
-            .values()
-            .all(|n| n == 0),
-        "{}",
-        stats.body
-    );
-    let listed = get(&server, "/v1/emails").await;
-    assert_eq!(listed.body["data"], json!([]));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(rows(&server).await, kept);
     verify(&server).await;
 }
 
-async fn a_body_over_the_limit_is_413(backend: &Backend) {
+async fn one_bad_entry_of_a_batch_spoils_no_other(backend: &Backend) {
     let server = backend.posthaste().start().await;
-    let mut email = email_to("ann@example.org");
-    email["text"] = json!("x".repeat(26 * 1024 * 1024));
-    let answer = post(&server, "/v1/emails", &email).await;
-    assert_eq!(answer.status, 413, "{}", answer.body);
-    assert_eq!(get(&server, "/v1/emails").await.body["data"], json!([]));
+    let mut bad = email_to("ann@example.org");
+    bad["subject"] = json!("a\r\nBcc: eve@example.org");
+    let batch = json!({"emails": [bad, email_to("bob@example.org")]});
+    let answer = post(&server, "/v1/emails/batch", &batch).await;
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    let data = &answer.body["data"];
+    assert_eq!(data[0]["error"]["errors"][0]["field"], "subject");
+    let listed = get(&server, "/v1/emails").await.body["data"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!(listed[0]["id"], data[1]["id"]);
+    verify(&server).await;
+}
+
+async fn what_looks_odd_but_is_fine_arrives_as_it_was(backend: &Backend) {
+    let sink = a_sink().await;
+    let server = backend.sending_to(&sink).start().await;
+    let long = "x".repeat(5_000);
+    let text = format!("a\r\n.\r\nb\r\n..c\r\n{long}\r\n");
+    let mut email = email_to("ann@bücher.example");
+    email["text"] = json!(text);
+    let id = submit(&server, &email).await;
+    until(&server, &id, "sent").await;
+    assert_eq!(
+        sink.copies(&format!("{id}@example.org"), "ann@xn--bcher-kva.example"),
+        1
+    );
+    let message = String::from_utf8(sink.messages()[0].bytes.clone()).unwrap();
+    assert!(
+        message.split("\r\n").all(|line| line.len() <= 998),
+        "{message}"
+    );
+    assert!(message.contains("Content-Transfer-Encoding: quoted-printable"));
+    // Soft line breaks are not part of the text.
+    assert!(message.replace("=\r\n", "").contains(&text), "{message}");
+}
+
+async fn save_template(server: &Posthaste, name: &str, text: &str) {
+    let request = server
+        .request(Method::PUT, &format!("/v1/templates/{name}"))
+        .json(&json!({"from": "app@example.org", "subject": "Hello", "text": text}));
+    let (status, _, body) = server.answer(request).await;
+    assert_eq!(status, 201, "{body}");
+}
+
+/// Sends it, and says what is wrong with the answer unless it is a problem that names the field.
+async fn wrong_about(server: &Posthaste, case: Case) -> Option<String> {
+    let mut request = server
+        .request(case.method, case.path)
+        .header("content-type", "application/json")
+        .body(case.body);
+    for (name, value) in case.headers {
+        request = request.header(name, value);
+    }
+    let (status, headers, body) = server.answer(request).await;
+    let is_problem = headers["content-type"] == "application/problem+json";
+    let errors = body["errors"].as_array().cloned().unwrap_or_default();
+    let named: Vec<&Value> = errors.iter().map(|error| &error["field"]).collect();
+    let expected: &[&str] = match case.field {
+        "" => &[],
+        field => &[field],
+    };
+    let is_explained = errors.iter().all(|error| error["message"] != "");
+    let is_right = status == case.status && is_problem && named == expected && is_explained;
+    (!is_right).then(|| format!("{}: {status} {body}", case.name))
+}
+
+/// What is stored: every email, the templates, and the changes that were made.
+async fn rows(server: &Posthaste) -> Vec<Value> {
+    let mut stored = Vec::new();
+    for path in ["/v1/stats", "/v1/emails", "/v1/templates", "/v1/audit"] {
+        stored.push(get(server, path).await.body);
+    }
+    assert_eq!(stored[0]["accepted"], 0, "{}", stored[0]);
+    assert_eq!(stored[1]["data"], json!([]));
+    stored
 }

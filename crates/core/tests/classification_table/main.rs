@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use posthaste_core::answer::{Answer, Provider};
 use posthaste_core::attempt::{Cause, Failure, Stage};
-use posthaste_core::classification::{Certainty, Classifier, Fault, RULES, RuleOverride, Verdict};
+use posthaste_core::classification::{
+    Certainty, Classifier, Fault, RULES, Reach, RuleOverride, Verdict,
+};
 use posthaste_core::reply::{Enhanced, Reply};
 use posthaste_core::status::{DeadReason, Outcome};
 
@@ -224,6 +226,24 @@ fn the_time_a_server_asks_for_is_a_floor_only_where_another_attempt_follows() {
         let reply = Reply::parse_line(line).unwrap();
         let verdict = classifier.classify(&Failure::new(stage, Cause::Reply(reply)));
         assert_eq!(verdict.floor, seconds.map(Duration::from_secs), "{line}");
+    }
+}
+
+#[test]
+fn only_a_server_that_is_down_stops_the_rest_of_its_domain() {
+    let cases = [
+        ("421 Service not available", Reach::Domain),
+        ("451 4.4.1 No answer from host", Reach::Domain),
+        ("451 4.3.0 Busy", Reach::Email),
+        ("450 4.7.1 Greylisted", Reach::Email),
+        ("452 4.2.2 Mailbox full", Reach::Email),
+        ("550 5.1.1 No such user", Reach::Email),
+    ];
+    for (line, reach) in cases {
+        let reply = Reply::parse_line(line).unwrap();
+        let failure = Failure::new(Stage::Recipient, Cause::Reply(reply));
+        let verdict = Classifier::default().classify(&failure);
+        assert_eq!(verdict.reach(), reach, "{line}");
     }
 }
 

@@ -12,8 +12,18 @@ use uuid::Uuid;
 pub(crate) struct ResolveBody {
     /// `sent` (it arrived), `retry` (send it again) or `dead` (give it up).
     #[serde(rename = "as")]
-    #[schema(example = "sent")]
+    #[schema(value_type = ResolutionName)]
     pub(crate) resolution: String,
+}
+
+/// How an unknown fate is settled.
+#[derive(ToSchema)]
+#[schema(as = Resolution, rename_all = "lowercase")]
+#[allow(dead_code)]
+enum ResolutionName {
+    Sent,
+    Retry,
+    Dead,
 }
 
 /// How to try an email again.

@@ -19,7 +19,13 @@ pub(crate) const MOST_IN_BATCH: usize = 1_000;
 /// An email to be sent.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewEmail)]
+#[schema(as = NewEmail, example = json!({
+    "message_key": "order-4711-confirmation",
+    "from": "Shop <shop@example.org>",
+    "to": ["Ann <ann@example.org>"],
+    "subject": "Your order",
+    "text": "Thank you for your order.",
+}))]
 pub(crate) struct NewEmailBody {
     /// Makes it safe to send the request again: one key, one email. Also as the header
     /// `Idempotency-Key`.
@@ -83,6 +89,7 @@ pub(crate) struct NewEmailBody {
     #[schema(value_type = Option<PolicyChoice>)]
     retry_policy: Option<PolicyBody>,
     /// `high`, `normal` (default) or `low`; the template's if left out.
+    #[schema(value_type = Option<PriorityName>, inline)]
     priority: Option<String>,
     /// Data of your own, given back with the email.
     #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
@@ -90,13 +97,14 @@ pub(crate) struct NewEmailBody {
     /// `queued` (default): answered when it is durable. `inline`: tried at once, and answered with
     /// what became of it. If that try fails, it is tried again as any other email, and the first
     /// try is not counted. Not with `send_at` in the future, and not in a batch.
-    #[schema(example = "queued")]
+    #[schema(value_type = Option<Delivery>, inline)]
     delivery: Option<String>,
 }
 
 /// Whether the caller waits for the first attempt. It is how an email is sent, not what it is: the
 /// same email again is the same, whichever way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
+#[schema(rename_all = "lowercase")]
 pub(crate) enum Delivery {
     /// It is sent when its turn comes.
     Queued,
@@ -124,6 +132,16 @@ impl Delivery {
             }),
         }
     }
+}
+
+/// Whose turn comes first.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[allow(dead_code)]
+pub(crate) enum PriorityName {
+    High,
+    Normal,
+    Low,
 }
 
 /// One address or a list, each as `address` or `Name <address>`.

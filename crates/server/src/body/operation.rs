@@ -24,7 +24,7 @@ pub(crate) const MOST_IDS: usize = 1_000;
 #[schema(as = NewOperation)]
 pub(crate) struct NewOperationBody {
     /// `retry` (try again now, with a fresh budget) or `discard` (give up for good).
-    #[schema(example = "retry")]
+    #[schema(value_type = ActionName)]
     action: String,
     /// To which dead letters. `{}` means all of them.
     #[schema(value_type = DeadFilterBody)]
@@ -37,13 +37,22 @@ pub(crate) struct NewOperationBody {
     rate_per_second: Option<u32>,
 }
 
+/// What is done to dead letters.
+#[derive(ToSchema)]
+#[schema(as = BulkAction, rename_all = "lowercase")]
+#[allow(dead_code)]
+enum ActionName {
+    Retry,
+    Discard,
+}
+
 /// Which dead letters. What is left out does not matter.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = DeadLetterFilter)]
 pub(crate) struct DeadFilterBody {
     /// Only these.
-    #[schema(value_type = Option<Vec<Uuid>>, max_items = 1000)]
+    #[schema(value_type = Option<Vec<Uuid>>, min_items = 1, max_items = 1000)]
     ids: Option<List<String, MOST_IDS>>,
     /// Only those that died of this; see `GET /v1/dead-letters/groups`.
     fingerprint: Option<String>,

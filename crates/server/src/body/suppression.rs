@@ -26,6 +26,7 @@ pub(crate) struct NewSuppressionBody {
     pub(crate) detail: Option<String>,
     /// Whose emails are not sent to it; the key's owner if left out. Another owner only with the
     /// scope `admin`.
+    #[schema(min_length = 1, max_length = 100)]
     pub(crate) owner: Option<String>,
 }
 

@@ -49,13 +49,13 @@ impl JsonBytes {
 pub(crate) struct MaybeJson(Bytes);
 
 impl MaybeJson {
-    /// Parses the whole body; what stands for no body if there is none.
+    /// Parses the whole body; what stands for no body if there is none, or only `null`.
     pub(crate) fn parse<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
         if self.0.is_empty() {
             return Ok(T::default());
         }
-        let Object(value) = parse(&self.0)?;
-        Ok(value)
+        let value: Option<Object<T>> = parse(&self.0)?;
+        Ok(value.map_or_else(T::default, |Object(value)| value))
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) async fn create(
     path = "/v1/operations",
     tag = "dead letters",
     operation_id = "listOperations",
-    params(("limit" = Option<usize>, Query, description = "At most this many, from 1 to 500; 50 if left out")),
+    params(("limit" = Option<usize>, Query, minimum = 1, maximum = 500, description = "At most this many, from 1 to 500; 50 if left out")),
     responses((status = 200, description = "The operations", body = OperationPage), ListProblems),
     security(("key" = ["read"]))
 )]

@@ -19,7 +19,7 @@ use crate::body::{
 };
 use crate::id::{Id, Identity};
 use crate::json::{self, Json, JsonBytes, Object};
-use crate::openapi::{AccessProblems, BodyProblems, MessageProblems, Problems};
+use crate::openapi::{AccessProblems, BodyProblems, ListProblems, MessageProblems, Problems};
 use crate::problem::{Kind, Problem};
 use crate::query::Parameters;
 
@@ -78,7 +78,8 @@ pub(crate) async fn list(
     responses(
         (status = 200, description = "The template", body = TemplateDetail,
             headers(("ETag" = String, description = "The version, for `If-Match`"))),
-        Problems
+        Problems,
+        ListProblems
     ),
     security(("key" = ["read"]))
 )]

@@ -143,6 +143,53 @@ fn the_document_describes_a_new_email_as_the_contract_does() {
     assert_eq!(email["required"], Value::Null);
 }
 
+#[tokio::test]
+async fn the_example_of_a_new_email_is_one() {
+    let document: Value = serde_json::from_str(&posthaste_server::openapi()).unwrap();
+    let example = &document["components"]["schemas"]["NewEmail"]["example"];
+    let answer = Server::start().post("/v1/emails", example).await;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+}
+
+#[test]
+fn the_document_says_what_may_be_chosen_and_how_much() {
+    let document: Value = serde_json::from_str(&posthaste_server::openapi()).unwrap();
+    let schemas = &document["components"]["schemas"];
+    let choices = [
+        (
+            "Resolve",
+            "as",
+            "Resolution",
+            json!(["sent", "retry", "dead"]),
+        ),
+        (
+            "NewOperation",
+            "action",
+            "BulkAction",
+            json!(["retry", "discard"]),
+        ),
+    ];
+    for (schema, field, choice, names) in choices {
+        let described = &schemas[schema]["properties"][field];
+        let reference = format!("#/components/schemas/{choice}");
+        assert_eq!(described["$ref"], reference, "{schema}.{field}");
+        assert_eq!(schemas[choice]["enum"], names, "{choice}");
+    }
+    let mut limits = 0;
+    for item in document["paths"].as_object().unwrap().values() {
+        let parameters = item["get"]["parameters"].as_array().into_iter().flatten();
+        for limit in parameters.filter(|parameter| parameter["name"] == "limit") {
+            let range = (&limit["schema"]["minimum"], &limit["schema"]["maximum"]);
+            assert_eq!(range, (&json!(1), &json!(500)), "{limit}");
+            limits += 1;
+        }
+    }
+    assert_eq!(limits, 6);
+    // A version that is no number is refused.
+    let shown = &document["paths"]["/v1/templates/{name}"]["get"]["responses"];
+    assert!(shown["422"].is_object());
+}
+
 #[test]
 fn the_document_describes_a_message_with_all_of_its_fields() {
     let document: Value = serde_json::from_str(&posthaste_server::openapi()).unwrap();

@@ -276,6 +276,14 @@ async fn what_a_retry_may_say_is_read_as_strictly_as_any_body() {
 }
 
 #[tokio::test]
+async fn a_retry_that_says_null_says_nothing() {
+    let server = Server::start();
+    let id = server.dead(json!({})).await;
+    let path = format!("/v1/dead-letters/{id}/retry");
+    assert_eq!(server.post_text(&path, "null").await.status, 200);
+}
+
+#[tokio::test]
 async fn the_pages_ask_before_they_retry_an_expired_email() {
     let server = Server::start();
     let id = expired(&server).await;
