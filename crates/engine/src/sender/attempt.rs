@@ -22,11 +22,16 @@ use super::lease_keeper::Held;
 use super::{FIRST_REST, LONGEST_REST, Sender};
 use crate::Metrics;
 use crate::metrics::NO_TRANSPORT;
-use crate::ways::{A_MOMENT, Admission, Borne, Pass};
+use crate::ways::{A_MOMENT, Admission, Borne, Pass, Ways};
+
+/// A gate that took longer than this kept others waiting, who had a connection or stood in line for
+/// one: what they wait for then is our store, and not whom they are sent to.
+const LONG_AT_THE_GATE: Duration = Duration::from_millis(500);
 
 /// The gate of one attempt: commits `committing`, and looks at the clock once more.
 struct LeaseGate<'a> {
     store: &'a SharedStore,
+    ways: &'a Ways,
     held: &'a Held,
     transport: &'a Arc<str>,
     metrics: &'a Metrics,
@@ -42,6 +47,7 @@ impl Gate for LeaseGate<'_> {
             return false;
         }
         let passage = (self.held.lease, Arc::clone(self.transport));
+        let asked = Instant::now();
         let committed = match self.store.pass_gate(vec![passage]).await {
             Ok(passed) if passed == [true] => true,
             Ok(_) => {
@@ -53,6 +59,9 @@ impl Gate for LeaseGate<'_> {
                 false
             }
         };
+        if asked.elapsed() > LONG_AT_THE_GATE {
+            self.ways.were_held_up();
+        }
         let open = committed && self.held.has_time_left();
         self.passed.store(open, Ordering::SeqCst);
         open
@@ -235,6 +244,7 @@ impl Sender {
         let is_wanted = || self.is_over(started).is_none() && !self.ways.is_paused(pass);
         let gate = LeaseGate {
             store: &self.store,
+            ways: &self.ways,
             held,
             transport: &pass.name,
             metrics: &self.metrics,

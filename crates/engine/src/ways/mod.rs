@@ -304,6 +304,14 @@ impl Ways {
             .retain(|_, pace| !pace.is_idle(FORGETS_DOMAINS, now));
     }
 
+    /// Emails under way were kept waiting by us, and not by whom they are sent to.
+    pub(crate) fn were_held_up(&self) {
+        let now = Instant::now();
+        self.domain_paces()
+            .values()
+            .for_each(|pace| pace.excuse(now));
+    }
+
     fn domain_paces(&self) -> MutexGuard<'_, HashMap<WayName, Arc<Pace>>> {
         let paces = self.domain_paces.lock();
         paces.unwrap_or_else(PoisonError::into_inner)

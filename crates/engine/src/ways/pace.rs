@@ -216,6 +216,15 @@ impl Pace {
         inner.under_way.is_empty() && now.saturating_duration_since(inner.used_at) >= time
     }
 
+    /// What those under way were waiting for was ours: their time begins anew.
+    pub(super) fn excuse(&self, now: Instant) {
+        let mut inner = self.inner();
+        inner
+            .under_way
+            .values_mut()
+            .for_each(|began| *began = (*began).max(now));
+    }
+
     /// How many are under way.
     pub(super) fn under_way(&self) -> usize {
         self.inner().under_way.len()
@@ -406,5 +415,8 @@ mod tests {
         let later = now + SLOW * 2;
         assert_eq!(take(&pace, UNBOUNDED, later).err(), Some(Full::Slots));
         assert!(take(&pace, UNBOUNDED, now).is_ok());
+        // Unless it was we who kept them waiting.
+        pace.excuse(later);
+        assert!(take(&pace, UNBOUNDED, later).is_ok());
     }
 }
