@@ -20,10 +20,14 @@ use crate::arguments::Arguments;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// For so long a thread that has nothing to do any more is kept, and its memory with it.
+const SPARE_THREADS_LAST: std::time::Duration = std::time::Duration::from_secs(2);
+
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_keep_alive(SPARE_THREADS_LAST)
         .build()
     {
         Ok(runtime) => runtime,

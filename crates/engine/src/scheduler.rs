@@ -59,7 +59,57 @@ impl Scheduler {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Claims emails that are due.
+    async fn claim(&self) -> Result<Claimed, StoreError> {
+        let wait = match self.store.next_due().await? {
+            None => return Ok(Claimed::default()),
+            Some(due) => due.duration_since(self.store.now()),
+        };
+        // A little late is fine, early never is.
+        if let Ok(wait) = Duration::try_from(wait)
+            && !wait.is_zero()
+        {
+            return Ok(Claimed::nothing_for(wait + Duration::from_millis(1)));
+        }
+        posthaste_core::failpoint::hit("scheduler.before_claim");
+        let claimed = self
+            .store
+            .claim_due(BATCH, self.lease, &self.policies.budgets())
+            .await?;
+        posthaste_core::failpoint::hit("scheduler.after_claim");
+        if claimed.is_empty() {
+            // Someone else holds what is due.
+            return Ok(Claimed::nothing_for(HELD_ELSEWHERE));
+        }
+        let count = claimed.len();
+        let (dead, due): (Vec<_>, Vec<_>) = claimed
+            .into_iter()
+            .partition(|due| due.exhausted || due.expired);
+        dead.iter().for_each(|due| note_dead(&self.metrics, due));
+        Ok(Claimed {
+            due,
+            count,
+            again_in: None,
+        })
+    }
+
+    /// Lets go of emails that were claimed and are not published: they stay due. If that is lost,
+    /// their leases run out.
+    async fn hand_back(&self, due: Vec<Due>) {
+        if due.is_empty() {
+            return;
+        }
+        let leases = due.iter().map(Due::lease).collect();
+        if let Err(error) = self.store.mark_queued(Vec::new(), leases).await {
+            tracing::warn!(%error, "could not hand back what was claimed; it waits for its lease to run out");
+        }
+    }
+
+    /// Publishes tickets; how many were refused.
     async fn publish(&self, due: Vec<Due>) -> Result<usize, StoreError> {
+        if due.is_empty() {
+            return Ok(0);
+        }
         let now = self.store.now();
         let tickets = due.iter().map(|due| ticket_of(due, now)).collect();
         posthaste_core::failpoint::hit("scheduler.before_publish");
@@ -91,6 +141,26 @@ impl Scheduler {
         self.store.mark_queued(published, refused).await?;
         posthaste_core::failpoint::hit("scheduler.after_mark");
         Ok(refusals)
+    }
+}
+
+/// What a look for emails that are due came to.
+#[derive(Default)]
+struct Claimed {
+    /// Those whose tickets are to be published.
+    due: Vec<Due>,
+    /// How many were found, with those that turned out to be dead.
+    count: usize,
+    /// If none were, when to look again.
+    again_in: Option<Duration>,
+}
+
+impl Claimed {
+    fn nothing_for(rest: Duration) -> Self {
+        Self {
+            again_in: Some(rest),
+            ..Self::default()
+        }
     }
 }
 
@@ -134,59 +204,34 @@ impl Service for Scheduler {
 
     async fn run_once(&self) -> Result<Report, StoreError> {
         let mut done = 0;
-        if let Some(until) = *self.no_room_until() {
-            let left = until.saturating_duration_since(Instant::now());
-            if !left.is_zero() {
-                return Ok(Report {
-                    done,
-                    again_in: Some(left),
-                });
-            }
-        }
+        let until = *self.no_room_until();
+        let rests_for = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let mut claimed = match rests_for {
+            Some(left) if !left.is_zero() => Claimed::nothing_for(left),
+            _ => self.claim().await?,
+        };
         loop {
-            let wait = match self.store.next_due().await? {
-                None => {
-                    return Ok(Report {
-                        done,
-                        again_in: None,
-                    });
+            if claimed.count == 0 {
+                return Ok(Report {
+                    done,
+                    again_in: claimed.again_in,
+                });
+            }
+            done += claimed.count;
+            // While these are published, the next are claimed.
+            let (refused, next) = tokio::join!(self.publish(claimed.due), self.claim());
+            if !matches!(refused, Ok(0)) {
+                if let Ok(next) = next {
+                    self.hand_back(next.due).await;
                 }
-                Some(due) => due.duration_since(self.store.now()),
-            };
-            // A little late is fine, early never is.
-            if let Ok(wait) = Duration::try_from(wait)
-                && !wait.is_zero()
-            {
-                return Ok(Report {
-                    done,
-                    again_in: Some(wait + Duration::from_millis(1)),
-                });
-            }
-            posthaste_core::failpoint::hit("scheduler.before_claim");
-            let claimed = self
-                .store
-                .claim_due(BATCH, self.lease, &self.policies.budgets())
-                .await?;
-            posthaste_core::failpoint::hit("scheduler.after_claim");
-            if claimed.is_empty() {
-                // Someone else holds what is due.
-                return Ok(Report {
-                    done,
-                    again_in: Some(HELD_ELSEWHERE),
-                });
-            }
-            done += claimed.len();
-            let (dead, due): (Vec<_>, Vec<_>) = claimed
-                .into_iter()
-                .partition(|due| due.exhausted || due.expired);
-            dead.iter().for_each(|due| note_dead(&self.metrics, due));
-            if !due.is_empty() && self.publish(due).await? > 0 {
+                refused?;
                 *self.no_room_until() = Some(Instant::now() + NO_ROOM);
                 return Ok(Report {
                     done,
                     again_in: Some(NO_ROOM),
                 });
             }
+            claimed = next?;
         }
     }
 }
