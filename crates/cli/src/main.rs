@@ -20,8 +20,9 @@ use crate::arguments::Arguments;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// For so long a thread that has nothing to do any more is kept, and its memory with it.
-const SPARE_THREADS_LAST: std::time::Duration = std::time::Duration::from_secs(2);
+/// For so long a thread that has nothing to do any more is kept, and its memory with it: less than it
+/// takes an idle server to wake each of them in turn.
+const SPARE_THREADS_LAST: std::time::Duration = std::time::Duration::from_millis(250);
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
