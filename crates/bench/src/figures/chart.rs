@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::table::number;
 use super::{Better, Figure, Kind, Report, Who};
 
-const WIDTH: f64 = 880.0;
+const WIDTH: f64 = 980.0;
 /// Where bars begin; names end there.
-const LEFT: f64 = 370.0;
+const LEFT: f64 = 470.0;
 /// How long the longest bar of a group is; its number is beside it.
 const LONGEST: f64 = 400.0;
 const ROW: f64 = 24.0;
@@ -85,7 +85,7 @@ text {{ font: 13px system-ui, sans-serif; fill: #3b4351 }}
         }
     }
     let foot = format!(
-        "{}; median of {} rounds, thin line: lowest to highest; {}",
+        "{}; median of up to {} rounds, thin line: lowest to highest; {}",
         report.date,
         groups
             .iter()
@@ -139,7 +139,7 @@ fn bar(figure: &Figure, y: f64, scale: f64, text: &mut String) -> std::fmt::Resu
 
 /// Names that are too long for the space lose their end.
 fn label(figure: &Figure) -> String {
-    const MOST: usize = 46;
+    const MOST: usize = 70;
     let name = format!("{}, {}", figure.who.name(), figure.name);
     if name.chars().count() <= MOST {
         return name;
