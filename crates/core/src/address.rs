@@ -209,8 +209,8 @@ impl Mailbox {
 
     /// A mailbox of these; the name may be empty. Blanks around it do not belong to it.
     pub fn new(name: &str, address: Address) -> Result<Self, InvalidAddress> {
-        let name = name.trim();
         check_name(name)?;
+        let name = name.trim();
         let name = (!name.is_empty()).then(|| name.to_owned());
         Ok(Self { name, address })
     }

@@ -93,6 +93,14 @@ impl Scheduler {
         })
     }
 
+    /// The same while others are being published. A broker in trouble is not given more.
+    async fn claim_ahead(&self) -> Result<Claimed, StoreError> {
+        match self.broker.trouble() {
+            None => self.claim().await,
+            Some(_) => Ok(Claimed::default()),
+        }
+    }
+
     /// Lets go of emails that were claimed and are not published: they stay due. If that is lost,
     /// their leases run out.
     async fn hand_back(&self, due: Vec<Due>) {
@@ -219,7 +227,7 @@ impl Service for Scheduler {
             }
             done += claimed.count;
             // While these are published, the next are claimed.
-            let (refused, next) = tokio::join!(self.publish(claimed.due), self.claim());
+            let (refused, next) = tokio::join!(self.publish(claimed.due), self.claim_ahead());
             if !matches!(refused, Ok(0)) {
                 if let Ok(next) = next {
                     self.hand_back(next.due).await;
@@ -231,7 +239,11 @@ impl Service for Scheduler {
                     again_in: Some(NO_ROOM),
                 });
             }
-            claimed = next?;
+            claimed = match next? {
+                // That may have been a while ago.
+                nothing if nothing.count == 0 => self.claim().await?,
+                next => next,
+            };
         }
     }
 }

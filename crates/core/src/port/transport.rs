@@ -30,6 +30,10 @@ pub trait Gate: Send + Sync {
     /// Commits that the message is about to leave. Only after `true` may the final dot (or the
     /// provider's request) be sent; after `false` it must not be.
     async fn pass(&self) -> bool;
+
+    /// Says that the other side is being talked to, and that from now on it is the one who takes
+    /// time. Before, the email may have waited for a connection.
+    fn talks(&self) {}
 }
 
 /// A way out.

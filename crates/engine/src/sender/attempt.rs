@@ -32,8 +32,8 @@ const LONG_AT_THE_GATE: Duration = Duration::from_millis(500);
 struct LeaseGate<'a> {
     store: &'a SharedStore,
     ways: &'a Ways,
+    pass: &'a Pass,
     held: &'a Held,
-    transport: &'a Arc<str>,
     metrics: &'a Metrics,
     /// Whether it is still to be sent: it may have waited long for a connection.
     is_wanted: &'a (dyn Fn() -> bool + Send + Sync),
@@ -42,11 +42,15 @@ struct LeaseGate<'a> {
 
 #[async_trait]
 impl Gate for LeaseGate<'_> {
+    fn talks(&self) {
+        self.pass.talks();
+    }
+
     async fn pass(&self) -> bool {
         if !(self.is_wanted)() {
             return false;
         }
-        let passage = (self.held.lease, Arc::clone(self.transport));
+        let passage = (self.held.lease, Arc::clone(&self.pass.name));
         let asked = Instant::now();
         let committed = match self.store.pass_gate(vec![passage]).await {
             Ok(passed) if passed == [true] => true,
@@ -245,8 +249,8 @@ impl Sender {
         let gate = LeaseGate {
             store: &self.store,
             ways: &self.ways,
+            pass,
             held,
-            transport: &pass.name,
             metrics: &self.metrics,
             is_wanted: &is_wanted,
             passed: AtomicBool::new(false),

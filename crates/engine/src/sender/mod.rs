@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_millis(500);
 const HELD_ELSEWHERE: Duration = Duration::from_millis(20);
 /// Attempts under way per connection: while one talks, others wait for their commits, and the more
 /// of them there are the more share one.
-pub(crate) const ATTEMPTS_PER_CONNECTION: usize = 8;
+pub(crate) const ATTEMPTS_PER_CONNECTION: usize = 4;
 /// Attempts that callers wait for, per connection: one who would wait for long is better off queued.
 const CALLERS_PER_CONNECTION: usize = 2;
 /// While there is more to do than there is room for, this part of the room is waited for, …

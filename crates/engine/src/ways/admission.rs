@@ -35,7 +35,14 @@ pub(crate) struct Pass {
     pub(super) probes: Vec<WayName>,
     /// Other transports of the route, for when this one fails.
     pub(super) others: Vec<String>,
-    _slots: Vec<Slot>,
+    slots: Vec<Slot>,
+}
+
+impl Pass {
+    /// From now on the other side takes its time.
+    pub(crate) fn talks(&self) {
+        self.slots.iter().for_each(Slot::talks);
+    }
 }
 
 impl Ways {
@@ -104,7 +111,7 @@ impl Ways {
                         domain: domain.map(|domain| WayName::domain(name, domain)),
                         probes,
                         others,
-                        _slots: slots,
+                        slots,
                     });
                 }
                 Err(blocker) => blocked.push(blocker),

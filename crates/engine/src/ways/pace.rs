@@ -88,7 +88,7 @@ struct Slowed {
 }
 
 struct Inner {
-    /// When each email under way began, oldest first.
+    /// Since when each email under way takes the other side's time, in the order in which they came.
     under_way: BTreeMap<u64, Instant>,
     next_id: u64,
     tokens: f64,
@@ -303,6 +303,16 @@ pub(super) struct Slot {
     id: u64,
 }
 
+impl Slot {
+    /// From now on the other side takes its time; so far the email waited for us.
+    pub(super) fn talks(&self) {
+        let mut inner = self.pace.inner();
+        if let Some(began) = inner.under_way.get_mut(&self.id) {
+            *began = Instant::now();
+        }
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut inner = self.pace.inner();
@@ -418,5 +428,22 @@ mod tests {
         // Unless it was we who kept them waiting.
         pace.excuse(later);
         assert!(take(&pace, UNBOUNDED, later).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waited_for_a_connection_was_not_kept_waiting_by_the_other_side() {
+        let pace = Pace::new(Some(Window { first: 1, most: 4 }), Instant::now());
+        let room = || pace.room(UNBOUNDED, Instant::now()).unwrap_or(0);
+        let slot = take(&pace, UNBOUNDED, Instant::now());
+        tokio::time::advance(SLOW * 2).await;
+        if let Ok(slot) = &slot {
+            slot.talks();
+        }
+        drop(slot);
+        assert_eq!(room(), 2);
+        let slot = take(&pace, UNBOUNDED, Instant::now());
+        tokio::time::advance(SLOW * 2).await;
+        drop(slot);
+        assert_eq!(room(), 1);
     }
 }

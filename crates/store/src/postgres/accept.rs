@@ -126,7 +126,8 @@ const INSERT_EMAILS: &str =
 
 /// The states of those that are new. Some begin at once. Of others the caller publishes a ticket
 /// right after the commit, if they are due. If it cannot, it says so; if it dies before it can, the
-/// sender finds the email by this time being long ago.
+/// sender finds the email by this time being long ago. (With OFFSET each is looked up by its id,
+/// whatever the table looked like when this was planned.)
 const INSERT_STATES: &str =
     "INSERT INTO email_log (id, status, phase, attempt_number, attempt_count, budget_from,
          max_attempts, next_attempt_at, locked_until, lease_token, worker, started_at, lost_count,
@@ -142,7 +143,8 @@ const INSERT_STATES: &str =
          CASE e.priority WHEN 'high' THEN 0 WHEN 'low' THEN 2 ELSE 1 END
      FROM unnest($1::uuid[], $2::int4[], $3::bool[], $4::bool[], $5::bool[])
          AS u (id, max_attempts, ticketed, inline, begins)
-     JOIN email e ON e.id = u.id
+     CROSS JOIN LATERAL (SELECT e.send_at, e.created_at, e.priority FROM email e
+                         WHERE e.id = u.id OFFSET 0) AS e
      ON CONFLICT (id) DO NOTHING";
 
 pub(super) const EXISTING: &str = "SELECT e.message_key, e.owner, e.id, e.payload_hash, l.status

@@ -270,7 +270,7 @@ const RENEW_FREE: &str = "UPDATE email_log l
      SET locked_until = posthaste_now() + $3::int8 * interval '1 microsecond'
      FROM (SELECT h.id FROM email_log h
            JOIN unnest($1::uuid[], $2::int8[]) AS u (id, token) ON h.id = u.id
-           WHERE h.status = 'sending' AND h.lease_token = u.token
+           WHERE h.id = ANY($1) AND h.status = 'sending' AND h.lease_token = u.token
            ORDER BY h.id FOR UPDATE OF h SKIP LOCKED) AS held
      WHERE l.id = held.id RETURNING l.id, l.lease_token";
 
@@ -278,7 +278,7 @@ const RENEW_FREE: &str = "UPDATE email_log l
 const RENEW: &str = "UPDATE email_log l
      SET locked_until = posthaste_now() + $3::int8 * interval '1 microsecond'
      FROM unnest($1::uuid[], $2::int8[]) AS u (id, token)
-     WHERE l.id = u.id AND l.status = 'sending' AND l.lease_token = u.token
+     WHERE l.id = u.id AND l.id = ANY($1) AND l.status = 'sending' AND l.lease_token = u.token
      RETURNING l.id, l.lease_token";
 
 /// Emails that wait without a ticket, new ones first and retries last. `$4` is the time before which

@@ -60,6 +60,15 @@ pub(super) fn record_of(row: &Row) -> StoreResult<EmailRecord> {
     })
 }
 
+/// Reads what senders need.
+const READ_STARTED: &str =
+    "SELECT id, envelope_from, recipients::text, policy::text, created_at, expires_at, content,
+         traceparent, route, owner, EXISTS (SELECT 1 FROM suppression)
+     FROM email WHERE id = ANY($1)";
+
+/// So many emails are read at a time if more are too many.
+const FEW: usize = 4;
+
 impl PostgresStore {
     /// What senders need of emails whose attempts began with these states, in their order. One
     /// that is gone is left out.
@@ -72,15 +81,17 @@ impl PostgresStore {
             return Ok(Vec::new());
         }
         let ids: Vec<Uuid> = begun.iter().map(|(id, _)| id.0).collect();
-        let rows = self
-            .pool
-            .query(
-                "SELECT id, envelope_from, recipients::text, policy::text, created_at, expires_at,
-                     content, traceparent, route, owner, EXISTS (SELECT 1 FROM suppression)
-                 FROM email WHERE id = ANY($1)",
-                &[&ids],
-            )
-            .await?;
+        let rows = match self.pool.query(READ_STARTED, &[&ids]).await {
+            Ok(rows) => rows,
+            // Together they may be too large for the time that an answer may take.
+            Err(_) => {
+                let mut rows = Vec::with_capacity(ids.len());
+                for some in ids.chunks(FEW) {
+                    rows.extend(self.pool.query(READ_STARTED, &[&some]).await?);
+                }
+                rows
+            }
+        };
         let mut found = HashMap::with_capacity(rows.len());
         for row in rows {
             found.insert(EmailId(get(&row, 0)?), row);

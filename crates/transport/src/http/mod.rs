@@ -376,6 +376,7 @@ impl Transport for HttpTransport {
             return Vec::new();
         }
         let permit = self.permits.acquire().await;
+        gate.talks();
         let delivered = match permit {
             Ok(_permit) => self.deliver(email, gate).await,
             Err(error) => Err(Failure::new(Stage::Connect, Cause::Io(error.to_string()))),

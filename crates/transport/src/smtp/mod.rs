@@ -124,6 +124,7 @@ impl Transport for SmtpTransport {
         }
         let announce = |offers: &_| announcement::in_one_go(email, offers);
         let turn = self.pool.turn(announce).await;
+        gate.talks();
         match self.deliver(turn, email, gate).await {
             Ok(results) => results,
             Err(failure) => vec![RecipientResult::Failed(failure); email.recipients.len()],

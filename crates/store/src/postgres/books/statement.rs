@@ -1,4 +1,7 @@
 //! The statements that write the books back.
+//!
+//! Each is planned once. `id = ANY($1)` beside the join says no more than the join does, but keeps a
+//! plan that was made while the table was empty from walking over all of it later.
 
 /// Writes whole states.
 pub(in crate::postgres) const UPDATE_STATES: &str =
@@ -25,7 +28,7 @@ pub(in crate::postgres) const UPDATE_STATES: &str =
              unknown_count, possible_duplicate, last_queued_at, last_error, error_class,
              dead_reason, fingerprint, sent_at, finished_at, inline, waiting_for, waits_until,
              transport, bound_to, tried, ignores_expiry)
-     WHERE l.id = u.id";
+     WHERE l.id = u.id AND l.id = ANY($1)";
 
 /// Those of states that were taken for granted. Unless all of them were right, nothing may be
 /// committed: that is what the division is for. `$1` to `$3` are what must still hold.
@@ -38,8 +41,8 @@ macro_rules! fenced {
             $values,
             ") AS u (id, held_token, held_phase",
             $columns,
-            ") WHERE l.id = u.id AND l.status = 'sending' AND l.lease_token = u.held_token
-                 AND l.phase = u.held_phase RETURNING 1)
+            ") WHERE l.id = u.id AND l.id = ANY($1) AND l.status = 'sending'
+                 AND l.lease_token = u.held_token AND l.phase = u.held_phase RETURNING 1)
              SELECT 1 / (cardinality($1) = (SELECT count(*) FROM done))::int"
         )
     };
@@ -52,12 +55,13 @@ pub(super) const UPDATE_BEGUN: &str = "UPDATE email_log l SET status = 'sending'
      FROM unnest($1::uuid[], $2::text[], $3::int4[], $4::timestamptz[], $5::int8[], $6::text[],
              $7::timestamptz[])
          AS u (id, phase, attempt_number, locked_until, lease_token, worker, started_at)
-     WHERE l.id = u.id";
+     WHERE l.id = u.id AND l.id = ANY($1)";
 
 /// No index holds these columns.
 pub(super) const UPDATE_GATED: &str =
     "UPDATE email_log l SET phase = 'committing', transport = u.transport
-     FROM unnest($1::uuid[], $2::text[]) AS u (id, transport) WHERE l.id = u.id";
+     FROM unnest($1::uuid[], $2::text[]) AS u (id, transport)
+     WHERE l.id = u.id AND l.id = ANY($1)";
 pub(super) const UPDATE_GATED_FENCED: &str = fenced!(
     "phase = 'committing', transport = u.transport",
     ", $4::text[]",
@@ -70,7 +74,7 @@ pub(super) const UPDATE_SENT: &str = "UPDATE email_log l SET status = 'sent', ph
          worker = NULL, started_at = NULL, sent_at = u.sent_at, finished_at = u.finished_at
      FROM unnest($1::uuid[], $2::int4[], $3::timestamptz[], $4::timestamptz[])
          AS u (id, attempt_count, sent_at, finished_at)
-     WHERE l.id = u.id";
+     WHERE l.id = u.id AND l.id = ANY($1)";
 pub(super) const UPDATE_SENT_FENCED: &str = fenced!(
     "status = 'sent', phase = 'idle', attempt_count = u.attempt_count, next_attempt_at = NULL,
      locked_until = NULL, worker = NULL, started_at = NULL, sent_at = u.sent_at,
@@ -83,7 +87,8 @@ pub(super) const UPDATE_SENT_FENCED: &str = fenced!(
 /// and locks them.
 pub(super) const CHECK_ASSUMED: &str = "WITH held AS (SELECT l.id FROM email_log l
          JOIN unnest($1::uuid[], $2::int8[], $3::text[]) AS u (id, token, phase) ON l.id = u.id
-         WHERE l.status = 'sending' AND l.lease_token = u.token AND l.phase = u.phase
+         WHERE l.id = ANY($1) AND l.status = 'sending' AND l.lease_token = u.token
+           AND l.phase = u.phase
          FOR UPDATE OF l)
      SELECT 1 / (cardinality($1) = (SELECT count(*) FROM held))::int";
 
