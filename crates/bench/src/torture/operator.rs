@@ -67,7 +67,7 @@ impl Operator {
                     self.restore_all().await;
                 }
                 7..9 => self.resolve_one().await,
-                _ => self.retry_all_dead().await,
+                _ => self.retry_some_dead().await,
             }
             tokio::time::sleep(REST).await;
         }
@@ -86,7 +86,20 @@ impl Operator {
 
     /// Tries everything again that is dead, whatever it died of.
     pub(super) async fn retry_all_dead(&mut self) {
-        let request = json!({"action": "retry", "filter": {}});
+        self.retry_dead(json!({})).await;
+    }
+
+    /// The same with a page of them: those that will never arrive become more and more, and trying
+    /// all of them each time would make the work grow with them.
+    async fn retry_some_dead(&mut self) {
+        match self.list("/v1/dead-letters?limit=50").await {
+            Some(ids) if !ids.is_empty() => self.retry_dead(json!({"ids": ids})).await,
+            _ => {}
+        }
+    }
+
+    async fn retry_dead(&mut self, filter: Value) {
+        let request = json!({"action": "retry", "filter": filter});
         if let Some((202, _)) = self.post("/v1/operations", &request).await {
             self.count("bulk retries");
         }
