@@ -1,7 +1,7 @@
 //! Emails, gates and transports for the tests.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -88,9 +88,10 @@ impl Gate for AlwaysOpen {
     }
 }
 
-/// Always open; counts how often it was passed.
+/// Always open to whoever said that it talks; counts how often it was passed.
 #[derive(Default)]
 pub(crate) struct OpenGate {
+    talks: AtomicBool,
     passed: AtomicU32,
 }
 
@@ -102,7 +103,12 @@ impl OpenGate {
 
 #[async_trait]
 impl Gate for OpenGate {
+    fn talks(&self) {
+        self.talks.store(true, Ordering::SeqCst);
+    }
+
     async fn pass(&self) -> bool {
+        assert!(self.talks.load(Ordering::SeqCst), "nobody talks yet");
         self.passed.fetch_add(1, Ordering::SeqCst);
         true
     }
