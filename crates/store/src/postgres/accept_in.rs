@@ -6,19 +6,18 @@
 
 use std::time::Duration;
 
-use posthaste_core::Timestamp;
 use posthaste_core::email::NewEmail;
 use posthaste_core::port::{Accepted, Opened, Started, StoreError, StoreResult};
-use posthaste_core::status::Status;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Transaction};
 use uuid::Uuid;
 
 use super::PostgresStore;
-use super::accept::{EXISTING, Earlier, INSERT, Insert, NewEntry, not_inserted};
-use super::books::{COUNT, UPDATE_STATES, state_values};
+use super::accept::{EXISTING, Earlier, not_inserted};
 use super::error::{Trouble, store_error};
+use super::insert::{INSERT, Insert, NewEntry};
 use super::pool::Values;
+use super::state_row::get;
 use super::suppressed::{Asked, READ, SuppressionList};
 use crate::ledger::{First, Suppressed, begun};
 
@@ -26,7 +25,6 @@ const PATH: &str = "SELECT current_setting('search_path')";
 /// Tables that the application made for its session only come last: they are not ours.
 const OUR_PATH: &str = "SELECT set_config('search_path', quote_ident($1) || ', pg_temp', true)";
 const THEIR_PATH: &str = "SELECT set_config('search_path', $1, true)";
-const NOW: &str = "SELECT posthaste_now()";
 
 /// Who makes the first attempt, and for how long it is held: nobody in particular if `None`.
 type Begins<'a> = Option<(&'a str, Duration)>;
@@ -100,41 +98,28 @@ async fn accept(
     email: &NewEmail,
     begins: Begins<'_>,
 ) -> Result<(Accepted, Option<Started>), Trouble> {
-    let (emails, states) = tokio::join!(
-        biased;
-        transaction.prepare(INSERT[0]),
-        transaction.prepare(INSERT[1]),
-    );
-    // What the first says is the cause; the second only says that the transaction is lost.
-    let (emails, states) = (emails.map_err(not_ours)?, states?);
+    let statement = transaction.prepare(INSERT).await.map_err(not_ours)?;
     let first = begins.map_or(First::Finder, |_| First::Caller);
     let entry = NewEntry {
         email: email.clone(),
         first,
-        begins: None,
+        begins: begins.map(|(worker, lease)| (worker.into(), lease)),
     };
-    let entries = [&entry];
-    let insert = Insert::new(&entries, Some((emails, states)))?;
-    if insert.run(transaction).await?.is_empty() {
+    // Counted where no one else counts: the row stays locked until the application commits, and
+    // nobody must wait for that.
+    let slot = LAST_WRITERS_SLOT + 1 + own_number();
+    let insert = Insert::new(vec![&entry], statement, slot)?;
+    let inserted = insert.run(transaction).await?;
+    let Some(row) = inserted.first() else {
         return Ok((existing(transaction, email).await?, None));
-    }
-    let now: Timestamp = transaction.query_one(NOW, &[]).await?.get(0);
+    };
     let started = match begins {
         Some((worker, lease)) => {
             let suppressed = suppressed(transaction, email).await?;
-            begun(email, first, suppressed, worker, lease, now)
+            begun(email, first, suppressed, worker, lease, get(row, 1)?)
         }
         None => None,
     };
-    let status = started
-        .as_ref()
-        .map_or(Status::Pending, |one| one.state.status);
-    if let Some(started) = &started {
-        let values = state_values(&[(&email.id, &started.state)]);
-        let values: Vec<_> = values.iter().map(|value| &**value as _).collect();
-        transaction.execute(UPDATE_STATES, &values).await?;
-    }
-    count(transaction, now, status).await?;
     Ok((Accepted::Created, started))
 }
 
@@ -159,26 +144,6 @@ async fn existing(transaction: &Transaction<'_>, email: &NewEmail) -> Result<Acc
     Ok(Earlier::of(earlier)?.answer(&email.payload_hash))
 }
 
-/// Counts the email, where no one else does: the row stays locked until the application commits,
-/// and nobody must wait for that.
-async fn count(
-    transaction: &Transaction<'_>,
-    now: Timestamp,
-    status: Status,
-) -> Result<(), Trouble> {
-    let slot = LAST_WRITERS_SLOT + 1 + own_number();
-    let (from, to, one) = ([""], [status.as_str()], [1_i64]);
-    let values: Values<'_> = &[
-        &now.as_second().div_euclid(60),
-        &slot,
-        &from.as_slice(),
-        &to.as_slice(),
-        &one.as_slice(),
-    ];
-    transaction.execute(COUNT, values).await?;
-    Ok(())
-}
-
 /// The last one that writers of ours use.
 const LAST_WRITERS_SLOT: i32 = 1024;
 
@@ -188,7 +153,8 @@ fn own_number() -> i32 {
 }
 
 fn not_ours(error: Error) -> Trouble {
-    if error.code() == Some(&SqlState::UNDEFINED_TABLE) {
+    let is_missing = [SqlState::UNDEFINED_FUNCTION, SqlState::UNDEFINED_TABLE];
+    if error.code().is_some_and(|code| is_missing.contains(code)) {
         let message = "the transaction is on a database without an outbox: begin it on the \
                        database that the outbox was opened with";
         return StoreError::Failed(message.into()).into();

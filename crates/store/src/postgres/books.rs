@@ -16,9 +16,9 @@ use posthaste_core::port::{Accepted, Started, StoreResult};
 use posthaste_core::status::{DeadReason, Phase, Status};
 use tokio_postgres::Row;
 
-pub(super) use self::statement::{COUNT, ERASE, INSERT_AUDIT, UPDATE_STATES};
-pub(super) use self::write_back::{Pipeline, Value, int, state_values, values};
-use super::accept::NewEntry;
+pub(super) use self::statement::{ERASE, INSERT_AUDIT};
+pub(super) use self::write_back::{Pipeline, Value, int, values};
+use super::insert::NewEntry;
 use super::state_row::{get, named, optional_name, state_of, unsigned};
 use super::suppressed::SuppressionList;
 use crate::ledger::{Facts, Ledger, begun};
@@ -136,7 +136,7 @@ impl Books {
         self.ours.into_iter().filter_map(state)
     }
 
-    /// Takes in an email that was inserted with its first attempt begun.
+    /// Takes in an email that was inserted, and counted, with its first attempt begun.
     pub(super) fn open(&mut self, entry: &NewEntry, created_at: Timestamp) {
         let NewEntry {
             email,
@@ -149,7 +149,6 @@ impl Books {
             .as_ref()
             .and_then(|(who, lease)| begun(email, *first, suppressed, who, *lease, created_at));
         if let Some(started) = started {
-            self.count(Some(Status::Pending), Some(Status::Sending), 1);
             self.states.insert(email.id, started.state.clone());
             self.ours.insert(email.id);
             self.opened.insert(email.id, Box::new(started));
@@ -188,7 +187,8 @@ impl Books {
 
     /// Whether there is anything to write.
     pub(super) fn is_clean(&self) -> bool {
-        self.changed.is_empty()
+        self.accepted.is_empty()
+            && self.changed.is_empty()
             && self.begun.is_empty()
             && self.sent.is_empty()
             && self.gated.is_empty()

@@ -18,8 +18,7 @@ use super::books::{Books, Pipeline, READ_FACTS, READ_SPENT, int};
 use super::error::Trouble;
 use super::floor::{self, Floor, Found};
 use super::pool::Values;
-use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
-use super::writer::lock_states;
+use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get, lock_states};
 use crate::ledger::Ledger as _;
 
 /// Which rows are to be taken.

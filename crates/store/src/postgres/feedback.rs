@@ -14,8 +14,7 @@ use super::email_row::from_json;
 use super::error::{Trouble, corrupt};
 use super::list::has_nul;
 use super::recipient_row::address_of;
-use super::state_row::{STATE_WIDTH, get, named, optional_name};
-use super::writer::lock_states;
+use super::state_row::{STATE_WIDTH, get, lock_states, named, optional_name};
 use super::{PostgresStore, suppression};
 use crate::feedback::{Known, Subject, record};
 

@@ -20,7 +20,9 @@ mod feedback;
 mod floor;
 mod history;
 mod inbox;
+mod insert;
 mod key;
+mod lane;
 mod list;
 mod listener;
 mod message;
@@ -198,7 +200,7 @@ impl PostgresStore {
             under_way,
             listener,
             schema,
-            slot: writer::slot(),
+            slot: lane::slot(),
             schedulers_turns: Turns::default(),
             senders_turns: Turns::default(),
             parked_turns: Turns::default(),

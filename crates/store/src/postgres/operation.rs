@@ -21,8 +21,7 @@ use super::email_row::from_json;
 use super::error::{Trouble, corrupt};
 use super::list::{bound, cannot_match, has_nul, matching, source};
 use super::listener::{Bell, NOTIFY};
-use super::state_row::{STATE_WIDTH, get, named};
-use super::writer::lock_states;
+use super::state_row::{STATE_WIDTH, get, lock_states, named};
 use crate::ledger::Ledger as _;
 use crate::operation::{
     DONE, Item, Running, Slice, audited_as, begun, change_audited_as, outcome, place, treat,

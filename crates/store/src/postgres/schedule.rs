@@ -10,8 +10,7 @@ use uuid::Uuid;
 
 use super::PostgresStore;
 use super::claim::{Candidates, InTurn, Part, in_turn};
-use super::state_row::{STATE_WIDTH, get};
-use super::writer::lock_states;
+use super::state_row::{STATE_WIDTH, get, lock_states};
 use crate::ledger;
 
 /// Failed emails that are due, then those that wait without a ticket.

@@ -16,6 +16,14 @@ pub(super) const STATE_COLUMNS: &str =
 /// How many columns that are.
 pub(super) const STATE_WIDTH: usize = 28;
 
+/// Locks emails in the order of their ids, so that two who lock several never wait for each other in
+/// a circle, and reads their states.
+pub(super) fn lock_states() -> String {
+    format!(
+        "SELECT {STATE_COLUMNS}, l.id FROM email_log l WHERE l.id = ANY($1) ORDER BY l.id FOR UPDATE"
+    )
+}
+
 /// Reads a name such as a status.
 pub(super) fn named<T: std::str::FromStr>(row: &Row, at: usize) -> StoreResult<T>
 where

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use deadpool_postgres::ClientWrapper;
 use posthaste_core::address::Address;
 use posthaste_core::port::StoreResult;
 use posthaste_core::status::DeadReason;
 use posthaste_core::suppression::folded;
-use tokio_postgres::Row;
+use tokio_postgres::{Error, Row, Statement};
 
 use super::state_row::{get, named};
 use crate::ledger::Suppressed;
@@ -29,10 +30,30 @@ impl Asked {
         self.addresses.extend(to.map(folded));
         self.owners.resize(self.addresses.len(), owner.to_owned());
     }
+}
 
-    /// Whether there is nobody to ask for.
-    pub(super) fn is_empty(&self) -> bool {
-        self.addresses.is_empty()
+/// Addresses to ask for, and the statement for it unless there are none.
+pub(super) struct Wanted {
+    asked: Asked,
+    statement: Option<Statement>,
+}
+
+impl Wanted {
+    pub(super) async fn prepare(client: &ClientWrapper, asked: Asked) -> Result<Self, Error> {
+        let statement = match asked.addresses.is_empty() {
+            true => None,
+            false => Some(client.prepare_cached(READ).await?),
+        };
+        Ok(Self { asked, statement })
+    }
+
+    /// Those that are on the lists.
+    pub(super) async fn read(&self, client: &ClientWrapper) -> Result<Vec<Row>, Error> {
+        let Asked { owners, addresses } = &self.asked;
+        match &self.statement {
+            None => Ok(Vec::new()),
+            Some(statement) => client.query(statement, &[owners, addresses]).await,
+        }
     }
 }
 

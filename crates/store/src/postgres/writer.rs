@@ -1,46 +1,24 @@
 //! Group commit: whatever comes in while a transaction is under way shares the next one.
 //!
-//! A flush locks the rows of its jobs in the order of their ids, lets each job decide in memory, and
-//! writes everything back with one statement per table. Two round trips, however many jobs. If it
-//! fails because of a value, it is split until only the culprit fails; if others stood in the way, it
-//! is done again.
-//!
-//! What this process is sending it knows (`under_way`): such rows are locked only as they are
-//! written, after the others. Nobody else waits for one of them with another in hand: whoever renews
-//! leases waits for one at a time, and whoever marks tickets as published for none.
-//!
 //! There are three lines. A connection to a mail server stands still while its email waits for the
 //! gate, so gates share their commits with nothing else; ends of attempts have a line of their own, so
 //! that many of them share one.
 
-use std::collections::{HashSet, VecDeque};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use deadpool_postgres::ClientWrapper;
-use futures_util::FutureExt as _;
 use posthaste_core::email::EmailId;
-use posthaste_core::failpoint;
 use posthaste_core::port::{StoreError, StoreResult};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use uuid::Uuid;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::accept::{self, NewEntry};
-use super::books::{Books, Pipeline, READ_FACTS};
+use super::books::Books;
 use super::clock::DatabaseClock;
-use super::error::{Meaning, Trouble};
+use super::insert::NewEntry;
+use super::lane::Shared;
 use super::listener::Bell;
-use super::pool::{CONFLICTS, Pool};
-use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get};
-use super::suppressed::{self, Asked, SuppressionList};
+use super::pool::Pool;
 use super::under_way::UnderWay;
 
-/// At most this many jobs share a commit.
-const JOBS_PER_FLUSH: usize = 1024;
-/// At most about this many octets of mail do.
-const BYTES_PER_FLUSH: usize = 8 * 1024 * 1024;
 /// At most this many jobs wait; further callers wait outside, where they can be refused.
 const JOBS_WAITING: usize = 8192;
 
@@ -81,6 +59,11 @@ impl Wants {
         }
     }
 
+    /// Whether all that is wanted is that an email is taken in.
+    pub(super) fn is_only_new(&self) -> bool {
+        self.new.is_some() && self.ids.is_empty()
+    }
+
     /// The states of these emails.
     pub(super) fn states(ids: Vec<EmailId>) -> Self {
         Self {
@@ -100,10 +83,12 @@ impl Wants {
 }
 
 /// A caller's work, and the way back to the caller.
-trait Job: Send {
+pub(super) trait Job: Send {
     fn wants(&self) -> &Wants;
     /// Decides. May be called again after a rollback.
     fn run(&mut self, books: &mut Books);
+    /// Whether it has decided.
+    fn has_run(&self) -> bool;
     /// Whether nobody waits for it any more.
     fn is_abandoned(&self) -> bool;
     /// Tells the caller, once the fate of the transaction is known.
@@ -120,7 +105,7 @@ struct Work<T, F> {
 }
 
 /// The end of a line where jobs come in.
-type Jobs = mpsc::UnboundedSender<Box<dyn Job>>;
+pub(super) type Jobs = mpsc::UnboundedSender<Box<dyn Job>>;
 
 /// What is done with a result that was committed after its caller had gone.
 type Unclaimed<T> = Box<dyn FnOnce(T) + Send>;
@@ -136,6 +121,10 @@ where
 
     fn run(&mut self, books: &mut Books) {
         self.result = Some((self.work)(books));
+    }
+
+    fn has_run(&self) -> bool {
+        self.result.is_some()
     }
 
     fn is_abandoned(&self) -> bool {
@@ -245,309 +234,4 @@ impl Writer {
             ))),
         }
     }
-}
-
-/// Where a connection counts. Two that share a slot only wait for each other now and then.
-pub(super) fn slot() -> i32 {
-    let random = Uuid::now_v7().as_u128() % 1024;
-    1 + i32::try_from(random).unwrap_or(0)
-}
-
-struct Shared {
-    pool: Pool,
-    clock: Arc<DatabaseClock>,
-    bell: Arc<Bell>,
-    under_way: Arc<UnderWay>,
-}
-
-impl Shared {
-    /// A line with so many lanes.
-    fn line(self: &Arc<Self>, lanes: usize) -> Jobs {
-        let (jobs, queue) = mpsc::unbounded_channel();
-        let queue = Arc::new(Mutex::new(queue));
-        for _ in 0..lanes {
-            let lane = Lane {
-                shared: Arc::clone(self),
-                queue: Arc::clone(&queue),
-                slot: slot(),
-            };
-            tokio::spawn(async move {
-                // A job that panics takes its flush with it, but not the lane.
-                while AssertUnwindSafe(lane.run()).catch_unwind().await.is_err() {}
-            });
-        }
-        jobs
-    }
-}
-
-struct Lane {
-    shared: Arc<Shared>,
-    queue: Arc<Mutex<mpsc::UnboundedReceiver<Box<dyn Job>>>>,
-    slot: i32,
-}
-
-impl Lane {
-    async fn run(&self) {
-        // Jobs for emails that another job of the same flush is about.
-        let mut held_over = VecDeque::new();
-        while let Some(jobs) = self.gather(&mut held_over).await {
-            self.settle(jobs).await;
-        }
-    }
-
-    /// The jobs of the next flush: all that wait, within limits, one for each email. `None` when
-    /// there will be no more.
-    async fn gather(&self, held_over: &mut VecDeque<Box<dyn Job>>) -> Option<Vec<Box<dyn Job>>> {
-        let mut batch = Batch::default();
-        for job in std::mem::take(held_over) {
-            held_over.extend(batch.take(job));
-        }
-        if batch.jobs.is_empty() {
-            let mut queue = self.queue.lock().await;
-            let first = queue.recv().await?;
-            held_over.extend(batch.take(first));
-            drain(&mut queue, &mut batch, held_over);
-        } else if let Some(mut queue) = self.queue.lock().now_or_never() {
-            drain(&mut queue, &mut batch, held_over);
-        }
-        Some(batch.jobs)
-    }
-
-    /// Commits jobs together, or, if that fails because of one of them, in smaller groups.
-    async fn settle(&self, jobs: Vec<Box<dyn Job>>) {
-        let mut groups = vec![jobs];
-        while let Some(mut jobs) = groups.pop() {
-            jobs.retain(|job| !job.is_abandoned());
-            if jobs.is_empty() {
-                continue;
-            }
-            let Err(trouble) = self.commit(&mut jobs).await else {
-                jobs.into_iter().for_each(|job| job.answer(Ok(())));
-                continue;
-            };
-            let is_one_of_them = matches!(trouble.meaning(), Meaning::Refused | Meaning::Locked);
-            if is_one_of_them && jobs.len() > 1 {
-                let others = jobs.split_off(jobs.len() / 2);
-                groups.push(others);
-                groups.push(jobs);
-            } else {
-                let error = StoreError::from(trouble);
-                for job in jobs {
-                    job.answer(Err(error.clone()));
-                }
-            }
-        }
-    }
-
-    /// One transaction, done again if others stood in the way or the connection was stale.
-    async fn commit(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), Trouble> {
-        let mut conflicts = 0;
-        let mut was_cut = false;
-        loop {
-            let committing = AtomicBool::new(false);
-            let flushed = self
-                .shared
-                .pool
-                .run(async |client: &ClientWrapper| self.flush(client, jobs, &committing).await)
-                .await;
-            let trouble = match flushed {
-                Ok(()) => return Ok(()),
-                Err(trouble) => trouble,
-            };
-            match trouble.meaning() {
-                Meaning::Conflict if conflicts < CONFLICTS => conflicts += 1,
-                // Nothing can have been committed: what is left of a server that was restarted.
-                Meaning::Away if !was_cut && !committing.load(Ordering::SeqCst) => was_cut = true,
-                _ => return Err(trouble),
-            }
-        }
-    }
-
-    async fn flush(
-        &self,
-        client: &ClientWrapper,
-        jobs: &mut [Box<dyn Job>],
-        committing: &AtomicBool,
-    ) -> Result<(), Trouble> {
-        let mut pipeline = Pipeline::new(client);
-        let wanted = jobs.iter().map(|job| job.wants()).collect();
-        let mut books = self.read(client, wanted, &mut pipeline).await?;
-        for job in jobs.iter_mut() {
-            job.run(&mut books);
-        }
-        if books.is_doubtful {
-            // A refusal writes nothing that could be fenced: it must not rest on memory.
-            self.shared.under_way.forget(&books);
-            return Err(Trouble::Doubtful);
-        }
-        books
-            .write_back(&mut pipeline, self.slot, &self.shared.bell)
-            .await?;
-        committing.store(!books.is_clean(), Ordering::SeqCst);
-        pipeline.commit();
-        // Until it is known that they are committed, nobody knows what the rows are.
-        self.shared.under_way.forget(&books);
-        failpoint::hit("store.before_commit");
-        pipeline.finish().await?;
-        failpoint::hit("store.after_commit");
-        if books.concerns_schedulers {
-            self.shared.bell.ring();
-        }
-        self.shared.under_way.remember(books);
-        Ok(())
-    }
-
-    /// Begins a transaction and takes in what the jobs want of the database: in one round trip, or
-    /// in none if all of it is known.
-    async fn read<'a>(
-        &self,
-        client: &'a ClientWrapper,
-        wanted: Vec<&Wants>,
-        pipeline: &mut Pipeline<'a>,
-    ) -> Result<Books, Trouble> {
-        let mut unknown = Vec::new();
-        let mut known = Vec::new();
-        for wants in wanted {
-            match self.shared.under_way.known(wants) {
-                Some(states) => known.extend(states),
-                None => unknown.push(wants),
-            }
-        }
-        let mut books = if unknown.is_empty() && !self.shared.pool.has_moved_time() {
-            pipeline.begin();
-            Books::new(self.shared.clock.now())
-        } else {
-            let asked = Instant::now();
-            let books = read(client, unknown).await?;
-            self.shared.clock.learn(posthaste_now(&books), asked);
-            books
-        };
-        for (id, state) in known {
-            books.assume(id, state);
-        }
-        Ok(books)
-    }
-}
-
-fn posthaste_now(books: &Books) -> posthaste_core::Timestamp {
-    crate::ledger::Ledger::now(books)
-}
-
-fn drain(
-    queue: &mut mpsc::UnboundedReceiver<Box<dyn Job>>,
-    batch: &mut Batch,
-    held_over: &mut VecDeque<Box<dyn Job>>,
-) {
-    while batch.has_room()
-        && held_over.len() < JOBS_PER_FLUSH
-        && let Ok(job) = queue.try_recv()
-    {
-        held_over.extend(batch.take(job));
-    }
-}
-
-#[derive(Default)]
-struct Batch {
-    jobs: Vec<Box<dyn Job>>,
-    ids: HashSet<EmailId>,
-    bytes: usize,
-}
-
-impl Batch {
-    fn has_room(&self) -> bool {
-        self.jobs.len() < JOBS_PER_FLUSH && self.bytes < BYTES_PER_FLUSH
-    }
-
-    /// Takes a job, or gives it back if another of these is about one of its emails.
-    fn take(&mut self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        let wants = job.wants();
-        if !self.has_room() || wants.ids.iter().any(|id| self.ids.contains(id)) {
-            return Some(job);
-        }
-        self.ids.extend(&wants.ids);
-        self.bytes += wants
-            .new
-            .as_ref()
-            .map_or(0, |entry| entry.email.content.len());
-        self.jobs.push(job);
-        None
-    }
-}
-
-/// Begins a transaction and reads what the jobs want, in one round trip.
-async fn read(client: &ClientWrapper, wanted: Vec<&Wants>) -> Result<Books, Trouble> {
-    let all = || wanted.iter().copied();
-    let ids: Vec<Uuid> = all().flat_map(|w| &w.ids).map(|id| id.0).collect();
-    let with_facts: Vec<Uuid> = all()
-        .filter(|wants| wants.facts)
-        .flat_map(|wants| &wants.ids)
-        .map(|id| id.0)
-        .collect();
-    let emails: Vec<&NewEntry> = all().filter_map(|wants| wants.new.as_ref()).collect();
-    let statements = (
-        client.prepare_cached(&lock_states()).await?,
-        client.prepare_cached(READ_FACTS).await?,
-        client.prepare_cached("SELECT posthaste_now()").await?,
-    );
-    let insert = accept::Insert::prepare(client, &emails).await?;
-    let asked = asked(&emails);
-    let list = client.prepare_cached(suppressed::READ).await?;
-    // Sent one after the other, answered one after the other.
-    let (begun, states, facts, inserted, suppressed, now) = tokio::join!(
-        biased;
-        client.batch_execute("BEGIN"),
-        async {
-            match ids.is_empty() {
-                true => Ok(Vec::new()),
-                false => client.query(&statements.0, &[&ids]).await,
-            }
-        },
-        async {
-            match with_facts.is_empty() {
-                true => Ok(Vec::new()),
-                false => client.query(&statements.1, &[&with_facts]).await,
-            }
-        },
-        insert.run(&**client),
-        async {
-            match asked.is_empty() {
-                true => Ok(Vec::new()),
-                false => client.query(&list, &[&asked.owners, &asked.addresses]).await,
-            }
-        },
-        // After the locks: what is decided is decided now, not when we began to wait.
-        client.query_one(&statements.2, &[]),
-    );
-    begun?;
-    let (states, facts) = (states?, facts?);
-    let (inserted, suppressed) = (inserted?, suppressed?);
-    let mut books = Books::new(get(&now?, 0)?);
-    books.add_suppressed(SuppressionList::of(&suppressed)?);
-    for row in &states {
-        books.read_state(row, STATE_WIDTH)?;
-    }
-    for row in &facts {
-        books.read_facts(row)?;
-    }
-    insert.finish(client, &mut books, inserted).await?;
-    Ok(books)
-}
-
-/// To whom those emails go whose first attempts begin at once.
-fn asked(emails: &[&NewEntry]) -> Asked {
-    let mut asked = Asked::default();
-    for NewEntry { email, begins, .. } in emails {
-        if begins.is_some() {
-            asked.add(&email.owner, email.envelope.recipients.iter());
-        }
-    }
-    asked
-}
-
-/// Locks emails in the order of their ids, so that two who lock several never wait for each other in
-/// a circle, and reads their states.
-pub(super) fn lock_states() -> String {
-    format!(
-        "SELECT {STATE_COLUMNS}, l.id FROM email_log l WHERE l.id = ANY($1) ORDER BY l.id FOR UPDATE"
-    )
 }

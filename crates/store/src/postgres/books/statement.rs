@@ -4,8 +4,7 @@
 //! plan that was made while the table was empty from walking over all of it later.
 
 /// Writes whole states.
-pub(in crate::postgres) const UPDATE_STATES: &str =
-    "UPDATE email_log l SET status = u.status, phase = u.phase,
+pub(super) const UPDATE_STATES: &str = "UPDATE email_log l SET status = u.status, phase = u.phase,
          attempt_number = u.attempt_number, attempt_count = u.attempt_count,
          budget_from = u.budget_from, max_attempts = u.max_attempts,
          next_attempt_at = u.next_attempt_at, locked_until = u.locked_until,
@@ -147,8 +146,7 @@ pub(in crate::postgres) const INSERT_AUDIT: &str =
          AS u (actor, action, subject, result, n) ORDER BY u.n";
 
 /// In the order of the key, so that two transactions never wait for each other in a circle.
-pub(in crate::postgres) const COUNT: &str =
-    "INSERT INTO stat (minute, from_status, to_status, slot, n)
+pub(super) const COUNT: &str = "INSERT INTO stat (minute, from_status, to_status, slot, n)
      SELECT $1::int8, u.from_status, u.to_status, $2::int4, u.n
      FROM unnest($3::text[], $4::text[], $5::int8[]) AS u (from_status, to_status, n)
      ORDER BY 2, 3

@@ -384,7 +384,7 @@ fn column<T>(rows: &[(&EmailId, &State)], of: impl Fn(&State) -> T) -> Vec<T> {
 }
 
 /// The values of `UPDATE_STATES`.
-pub(in crate::postgres) fn state_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
+fn state_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
     values![
         uuids(rows.iter().map(|(id, _)| *id)),
         column(rows, |s| s.status.as_str()),

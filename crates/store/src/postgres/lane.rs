@@ -1,0 +1,456 @@
+//! A task that commits jobs, on a connection of its own.
+//!
+//! A flush locks the rows of its jobs in the order of their ids, lets each job decide in memory, and
+//! writes everything back with one statement per table. Two round trips, however many jobs. If it
+//! fails because of a value, it is split until only the culprit fails; if others stood in the way, it
+//! is done again.
+//!
+//! What this process is sending it knows (`under_way`): such rows are locked only as they are
+//! written, after the others. Nobody else waits for one of them with another in hand: whoever renews
+//! leases waits for one at a time, and whoever marks tickets as published for none.
+//!
+//! A flush of nothing but new emails is one statement, and one round trip. Those whose keys turn out
+//! not to be new come again, as if with others.
+
+use std::collections::{HashSet, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::ClientWrapper;
+use futures_util::FutureExt as _;
+use posthaste_core::email::EmailId;
+use posthaste_core::failpoint;
+use posthaste_core::port::StoreError;
+use tokio::sync::{Mutex, Notify, mpsc};
+use uuid::Uuid;
+
+use super::accept::answer_replays;
+use super::books::{Books, Pipeline, READ_FACTS};
+use super::clock::DatabaseClock;
+use super::error::{Meaning, Trouble};
+use super::insert::{Insert, NewEntry};
+use super::listener::Bell;
+use super::pool::{CONFLICTS, Pool};
+use super::state_row::{STATE_WIDTH, get, lock_states};
+use super::suppressed::{self, Asked, SuppressionList};
+use super::under_way::UnderWay;
+use super::writer::{Job, Jobs, Wants};
+use crate::ledger::Ledger as _;
+
+/// At most this many jobs share a commit.
+const JOBS_PER_FLUSH: usize = 1024;
+/// At most about this many octets of mail do.
+const BYTES_PER_FLUSH: usize = 8 * 1024 * 1024;
+
+/// How long a lane waits for another one.
+const PATIENCE: Duration = Duration::from_millis(25);
+
+/// Where a connection counts. Two that share a slot only wait for each other now and then.
+pub(super) fn slot() -> i32 {
+    let random = Uuid::now_v7().as_u128() % 1024;
+    1 + i32::try_from(random).unwrap_or(0)
+}
+
+/// What all lanes share.
+pub(super) struct Shared {
+    pub(super) pool: Pool,
+    pub(super) clock: Arc<DatabaseClock>,
+    pub(super) bell: Arc<Bell>,
+    pub(super) under_way: Arc<UnderWay>,
+}
+
+impl Shared {
+    /// A line with so many lanes.
+    pub(super) fn line(self: &Arc<Self>, lanes: usize) -> Jobs {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let line = Arc::new(Line {
+            queue: Mutex::new(queue),
+            at_work: AtomicUsize::new(0),
+            ended: Notify::new(),
+        });
+        for _ in 0..lanes {
+            let lane = Lane {
+                shared: Arc::clone(self),
+                line: Arc::clone(&line),
+                slot: slot(),
+            };
+            tokio::spawn(async move {
+                // A job that panics takes its flush with it, but not the lane.
+                while AssertUnwindSafe(lane.run()).catch_unwind().await.is_err() {}
+            });
+        }
+        jobs
+    }
+}
+
+/// What the lanes of a line share.
+struct Line {
+    queue: Mutex<mpsc::UnboundedReceiver<Box<dyn Job>>>,
+    /// How many of them have a flush under way.
+    at_work: AtomicUsize,
+    ended: Notify,
+}
+
+impl Line {
+    /// While another lane is at work, waits for its end: one commit of many costs less than two of
+    /// few. But not for long, if that one is stuck.
+    async fn patience(&self) {
+        let mut ended = std::pin::pin!(self.ended.notified());
+        ended.as_mut().enable();
+        if self.at_work.load(Ordering::SeqCst) > 0 {
+            let _ = tokio::time::timeout(PATIENCE, ended).await;
+        }
+    }
+}
+
+/// Says for as long as it lives that a lane is at work.
+struct AtWork<'a>(&'a Line);
+
+impl<'a> AtWork<'a> {
+    fn begin(line: &'a Line) -> Self {
+        line.at_work.fetch_add(1, Ordering::SeqCst);
+        Self(line)
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.at_work.fetch_sub(1, Ordering::SeqCst);
+        self.0.ended.notify_waiters();
+    }
+}
+
+struct Lane {
+    shared: Arc<Shared>,
+    line: Arc<Line>,
+    slot: i32,
+}
+
+/// Jobs of one transaction.
+struct Group {
+    jobs: Vec<Box<dyn Job>>,
+    /// Whether all are new emails, as far as anyone knows.
+    are_new: bool,
+}
+
+impl Lane {
+    async fn run(&self) {
+        // Jobs for emails that another job of the same flush is about.
+        let mut held_over = VecDeque::new();
+        while let Some(jobs) = self.gather(&mut held_over).await {
+            let _at_work = AtWork::begin(&self.line);
+            self.settle(jobs).await;
+        }
+    }
+
+    /// The jobs of the next flush: all that wait, within limits, one for each email. `None` when
+    /// there will be no more.
+    async fn gather(&self, held_over: &mut VecDeque<Box<dyn Job>>) -> Option<Vec<Box<dyn Job>>> {
+        let mut batch = Batch::default();
+        for job in std::mem::take(held_over) {
+            held_over.extend(batch.take(job));
+        }
+        if batch.jobs.is_empty() {
+            let mut queue = self.line.queue.lock().await;
+            let first = queue.recv().await?;
+            self.line.patience().await;
+            held_over.extend(batch.take(first));
+            drain(&mut queue, &mut batch, held_over);
+        } else if let Some(mut queue) = self.line.queue.lock().now_or_never() {
+            drain(&mut queue, &mut batch, held_over);
+        }
+        Some(batch.jobs)
+    }
+
+    /// Commits jobs together, or, if that fails because of one of them, in smaller groups.
+    async fn settle(&self, jobs: Vec<Box<dyn Job>>) {
+        // One who has to ring within his transaction has more than one statement.
+        let are_new =
+            self.shared.bell.inside().is_none() && jobs.iter().all(|job| job.wants().is_only_new());
+        let mut groups = vec![Group { jobs, are_new }];
+        while let Some(Group { mut jobs, are_new }) = groups.pop() {
+            jobs.retain(|job| !job.is_abandoned());
+            if jobs.is_empty() {
+                continue;
+            }
+            let Err(trouble) = self.commit(&mut jobs, are_new).await else {
+                let (done, replayed) = jobs.into_iter().partition(|job| job.has_run());
+                let done: Vec<_> = done;
+                done.into_iter().for_each(|job| job.answer(Ok(())));
+                groups.push(Group {
+                    jobs: replayed,
+                    are_new: false,
+                });
+                continue;
+            };
+            let is_one_of_them = matches!(trouble.meaning(), Meaning::Refused | Meaning::Locked);
+            if is_one_of_them && jobs.len() > 1 {
+                let others = jobs.split_off(jobs.len() / 2);
+                groups.extend([others, jobs].map(|jobs| Group { jobs, are_new }));
+            } else {
+                let error = StoreError::from(trouble);
+                for job in jobs {
+                    job.answer(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// One transaction, done again if others stood in the way or the connection was stale.
+    async fn commit(&self, jobs: &mut [Box<dyn Job>], are_new: bool) -> Result<(), Trouble> {
+        let mut conflicts = 0;
+        let mut was_cut = false;
+        loop {
+            let committing = AtomicBool::new(false);
+            let flush = async |client: &ClientWrapper| match are_new {
+                true => self.take_in(client, jobs, &committing).await,
+                false => self.flush(client, jobs, &committing).await,
+            };
+            let trouble = match self.shared.pool.run(flush).await {
+                Ok(()) => return Ok(()),
+                Err(trouble) => trouble,
+            };
+            match trouble.meaning() {
+                Meaning::Conflict if conflicts < CONFLICTS => conflicts += 1,
+                // Nothing can have been committed: what is left of a server that was restarted.
+                Meaning::Away if !was_cut && !committing.load(Ordering::SeqCst) => was_cut = true,
+                _ => return Err(trouble),
+            }
+        }
+    }
+
+    async fn flush(
+        &self,
+        client: &ClientWrapper,
+        jobs: &mut [Box<dyn Job>],
+        committing: &AtomicBool,
+    ) -> Result<(), Trouble> {
+        let mut pipeline = Pipeline::new(client);
+        let wanted = jobs.iter().map(|job| job.wants()).collect();
+        let mut books = self.read(client, wanted, &mut pipeline).await?;
+        for job in jobs.iter_mut() {
+            job.run(&mut books);
+        }
+        if books.is_doubtful {
+            // A refusal writes nothing that could be fenced: it must not rest on memory.
+            self.shared.under_way.forget(&books);
+            return Err(Trouble::Doubtful);
+        }
+        books
+            .write_back(&mut pipeline, self.slot, &self.shared.bell)
+            .await?;
+        committing.store(!books.is_clean(), Ordering::SeqCst);
+        pipeline.commit();
+        // Until it is known that they are committed, nobody knows what the rows are.
+        self.shared.under_way.forget(&books);
+        failpoint::hit("store.before_commit");
+        pipeline.finish().await?;
+        failpoint::hit("store.after_commit");
+        self.conclude(books);
+        Ok(())
+    }
+
+    /// Takes new emails in, and runs the jobs of those whose keys are new.
+    async fn take_in(
+        &self,
+        client: &ClientWrapper,
+        jobs: &mut [Box<dyn Job>],
+        committing: &AtomicBool,
+    ) -> Result<(), Trouble> {
+        let emails = new_of(jobs.iter().map(|job| job.wants()));
+        let wanted = suppressed::Wanted::prepare(client, asked(&emails)).await?;
+        let insert = Insert::prepare(client, emails, self.slot).await?;
+        let asked_at = Instant::now();
+        committing.store(true, Ordering::SeqCst);
+        failpoint::hit("store.before_commit");
+        // Sent one after the other, answered one after the other.
+        let (suppressed, inserted) =
+            tokio::join!(biased; wanted.read(client), insert.run(&**client));
+        let inserted = inserted?;
+        failpoint::hit("store.after_commit");
+        // They are there. Whatever is wrong now, doing it again would not find them new.
+        let mut books = Books::new(self.shared.clock.now());
+        let entered = suppressed.map_err(Trouble::from).and_then(|rows| {
+            books.add_suppressed(SuppressionList::of(&rows)?);
+            insert.enter(&inserted, &mut books)?;
+            Ok(inserted.first().map(|row| get(row, 1)).transpose()?)
+        });
+        let came_at = entered.map_err(|trouble: Trouble| {
+            StoreError::Unavailable(StoreError::from(trouble).to_string())
+        })?;
+        if let Some(now) = came_at {
+            self.shared.clock.learn(now, asked_at);
+        }
+        for job in jobs.iter_mut() {
+            let is_new = |entry: &NewEntry| books.accepted.contains_key(&entry.email.id);
+            if job.wants().new.as_ref().is_some_and(is_new) {
+                job.run(&mut books);
+            }
+        }
+        self.conclude(books);
+        Ok(())
+    }
+
+    /// What a commit means for others.
+    fn conclude(&self, books: Books) {
+        if books.concerns_schedulers {
+            self.shared.bell.ring();
+        }
+        self.shared.under_way.remember(books);
+    }
+
+    /// Begins a transaction and takes in what the jobs want of the database: in one round trip, or
+    /// in none if all of it is known.
+    async fn read<'a>(
+        &self,
+        client: &'a ClientWrapper,
+        wanted: Vec<&Wants>,
+        pipeline: &mut Pipeline<'a>,
+    ) -> Result<Books, Trouble> {
+        let mut unknown = Vec::new();
+        let mut known = Vec::new();
+        for wants in wanted {
+            match self.shared.under_way.known(wants) {
+                Some(states) => known.extend(states),
+                None => unknown.push(wants),
+            }
+        }
+        let mut books = if unknown.is_empty() && !self.shared.pool.has_moved_time() {
+            pipeline.begin();
+            Books::new(self.shared.clock.now())
+        } else {
+            let asked = Instant::now();
+            let books = read(client, unknown, self.slot).await?;
+            self.shared.clock.learn(books.now(), asked);
+            books
+        };
+        for (id, state) in known {
+            books.assume(id, state);
+        }
+        Ok(books)
+    }
+}
+
+fn drain(
+    queue: &mut mpsc::UnboundedReceiver<Box<dyn Job>>,
+    batch: &mut Batch,
+    held_over: &mut VecDeque<Box<dyn Job>>,
+) {
+    while batch.has_room()
+        && held_over.len() < JOBS_PER_FLUSH
+        && let Ok(job) = queue.try_recv()
+    {
+        held_over.extend(batch.take(job));
+    }
+}
+
+#[derive(Default)]
+struct Batch {
+    jobs: Vec<Box<dyn Job>>,
+    ids: HashSet<EmailId>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn has_room(&self) -> bool {
+        self.jobs.len() < JOBS_PER_FLUSH && self.bytes < BYTES_PER_FLUSH
+    }
+
+    /// Takes a job, or gives it back if another of these is about one of its emails.
+    fn take(&mut self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        let wants = job.wants();
+        if !self.has_room() || wants.ids.iter().any(|id| self.ids.contains(id)) {
+            return Some(job);
+        }
+        self.ids.extend(&wants.ids);
+        self.bytes += wants
+            .new
+            .as_ref()
+            .map_or(0, |entry| entry.email.content.len());
+        self.jobs.push(job);
+        None
+    }
+}
+
+/// Begins a transaction and reads what the jobs want, in one round trip. New emails are counted in
+/// `slot`.
+async fn read(client: &ClientWrapper, wanted: Vec<&Wants>, slot: i32) -> Result<Books, Trouble> {
+    let all = || wanted.iter().copied();
+    let ids: Vec<Uuid> = all().flat_map(|w| &w.ids).map(|id| id.0).collect();
+    let with_facts: Vec<Uuid> = all()
+        .filter(|wants| wants.facts)
+        .flat_map(|wants| &wants.ids)
+        .map(|id| id.0)
+        .collect();
+    let emails = new_of(all());
+    let statements = (
+        client.prepare_cached(&lock_states()).await?,
+        client.prepare_cached(READ_FACTS).await?,
+        client.prepare_cached("SELECT posthaste_now()").await?,
+    );
+    let list = suppressed::Wanted::prepare(client, asked(&emails)).await?;
+    let insert = match emails.is_empty() {
+        true => None,
+        false => Some(Insert::prepare(client, emails, slot).await?),
+    };
+    // Sent one after the other, answered one after the other.
+    let (begun, states, facts, inserted, suppressed, now) = tokio::join!(
+        biased;
+        client.batch_execute("BEGIN"),
+        async {
+            match ids.is_empty() {
+                true => Ok(Vec::new()),
+                false => client.query(&statements.0, &[&ids]).await,
+            }
+        },
+        async {
+            match with_facts.is_empty() {
+                true => Ok(Vec::new()),
+                false => client.query(&statements.1, &[&with_facts]).await,
+            }
+        },
+        async {
+            match &insert {
+                None => Ok(Vec::new()),
+                Some(insert) => insert.run(&**client).await,
+            }
+        },
+        list.read(client),
+        // After the locks: what is decided is decided now, not when we began to wait.
+        client.query_one(&statements.2, &[]),
+    );
+    begun?;
+    let (states, facts) = (states?, facts?);
+    let (inserted, suppressed) = (inserted?, suppressed?);
+    let mut books = Books::new(get(&now?, 0)?);
+    books.add_suppressed(SuppressionList::of(&suppressed)?);
+    for row in &states {
+        books.read_state(row, STATE_WIDTH)?;
+    }
+    for row in &facts {
+        books.read_facts(row)?;
+    }
+    if let Some(insert) = &insert {
+        let replayed = insert.enter(&inserted, &mut books)?;
+        answer_replays(client, &replayed, &mut books).await?;
+    }
+    Ok(books)
+}
+
+/// The new emails among what is wanted.
+fn new_of<'a>(wanted: impl Iterator<Item = &'a Wants>) -> Vec<&'a NewEntry> {
+    wanted.filter_map(|wants| wants.new.as_ref()).collect()
+}
+
+/// To whom those emails go whose first attempts begin at once.
+fn asked(emails: &[&NewEntry]) -> Asked {
+    let mut asked = Asked::default();
+    for NewEntry { email, begins, .. } in emails {
+        if begins.is_some() {
+            asked.add(&email.owner, email.envelope.recipients.iter());
+        }
+    }
+    asked
+}
