@@ -22,7 +22,7 @@ use super::lease_keeper::Held;
 use super::{FIRST_REST, LONGEST_REST, Sender};
 use crate::Metrics;
 use crate::metrics::NO_TRANSPORT;
-use crate::ways::{A_MOMENT, Admission, Borne, Pass, Ways};
+use crate::ways::{A_MOMENT, Admission, Borne, Pass, Patience, Ways};
 
 /// A gate that took longer than this kept others waiting, who had a connection or stood in line for
 /// one: what they wait for then is our store, and not whom they are sent to.
@@ -169,7 +169,7 @@ impl Sender {
             started,
             domain.as_deref(),
             self.config.lease,
-            (!is_parked).then(|| patience.unwrap_or(A_MOMENT)),
+            (!is_parked).then(|| patience.map_or(A_MOMENT, Patience::of)),
         );
         let pass = match admission.await {
             Admission::Go(pass) => pass,

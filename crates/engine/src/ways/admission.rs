@@ -8,12 +8,16 @@ use posthaste_core::port::{SharedStore, Started, Transport};
 use posthaste_core::way::{BreakerRules, WayAnswer, WayEvent, WayName, any_of};
 use tokio::time::Instant;
 
-use super::pace::{Pace, Slot};
+use super::pace::{Pace, Patience, Slot};
 use super::{DEFAULT_ROUTE, Limits, Ways};
 
 /// A slot or a token that comes within this time is waited for. Longer than it takes when all is
-/// well, and shorter than anyone notices.
-pub(crate) const A_MOMENT: Duration = Duration::from_millis(100);
+/// well, and shorter than anyone notices. Where answers are quick, whoever came before is gone in
+/// no time, and waiting costs less than being put aside.
+pub(crate) const A_MOMENT: Patience = Patience {
+    usual: Duration::from_millis(100),
+    at_a_quick_window: Duration::from_secs(1),
+};
 
 /// Whether an email may go now.
 pub(crate) enum Admission {
@@ -84,7 +88,7 @@ impl Ways {
         started: &Started,
         domain: Option<&str>,
         lease: Duration,
-        patience: Option<Duration>,
+        patience: Option<Patience>,
     ) -> Admission {
         if !self.is_known()
             && let Err(error) = self.look(store, None).await
@@ -146,7 +150,7 @@ impl Ways {
         name: &str,
         domain: Option<&str>,
         lease: Duration,
-        patience: Option<Duration>,
+        patience: Option<Patience>,
     ) -> Result<(Vec<WayName>, Vec<Slot>), WayName> {
         let whole = WayName::transport(name);
         let part = domain.map(|domain| WayName::domain(name, domain));
@@ -181,14 +185,14 @@ impl Ways {
         &self,
         store: &SharedStore,
         way: &WayName,
-        patience: Option<Duration>,
+        patience: Option<Patience>,
     ) -> Option<Slot> {
         let (pace, limits) = self.pace_of(way, store.now())?;
         let waits = match (patience, self.is_backlogged(way)) {
             (Some(patience), false) => patience,
-            (None, _) => Duration::ZERO,
+            (None, _) => Patience::NONE,
             // Who comes new does not overtake those who wait, unless there is room for all.
-            (_, true) if way.domain.is_none() && is_unbounded(&pace, limits) => Duration::ZERO,
+            (_, true) if way.domain.is_none() && is_unbounded(&pace, limits) => Patience::NONE,
             (_, true) => return None,
         };
         pace.enter_soon(limits, &self.wake, waits).await.ok()

@@ -28,6 +28,7 @@ use tokio::time::Instant;
 pub(crate) use self::admission::{A_MOMENT, Admission, Pass};
 
 pub use self::pace::Limits;
+pub(crate) use self::pace::Patience;
 use self::pace::{Pace, Window};
 pub(crate) use self::ready::LOOKS_EVERY;
 pub use self::route::{Choice, Leg, Route};

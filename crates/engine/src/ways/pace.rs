@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 /// An answer that takes longer than this is a slow one.
 const SLOW: Duration = Duration::from_secs(2);
+/// After an answer that takes no longer than this, places become free all the time.
+const QUICK: Duration = Duration::from_millis(100);
 /// After the other side asked for less, the rate doubles after each time of this length.
 const FORGETS: Duration = Duration::from_secs(30);
 /// And is forgotten after this time.
@@ -68,8 +70,32 @@ impl Limits {
 pub(super) enum Full {
     /// As many are under way as may be.
     Slots,
+    /// As many are under way as the window lets through.
+    Window,
     /// The next one may go after this time.
     Until(Duration),
+}
+
+/// How long one who finds no place waits for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// Usually.
+    pub(crate) usual: Duration,
+    /// At a window whose answers are quick.
+    pub(crate) at_a_quick_window: Duration,
+}
+
+impl Patience {
+    /// Not at all.
+    pub(super) const NONE: Self = Self::of(Duration::ZERO);
+
+    /// So long, wherever it is.
+    pub(crate) const fn of(time: Duration) -> Self {
+        Self {
+            usual: time,
+            at_a_quick_window: time,
+        }
+    }
 }
 
 /// The window of a destination domain.
@@ -98,6 +124,8 @@ struct Inner {
     second: Instant,
     counts: [u32; 2],
     window: Option<(Window, usize)>,
+    /// How long the last answer took.
+    last_took: Option<Duration>,
     used_at: Instant,
 }
 
@@ -119,6 +147,7 @@ impl Pace {
                 second: now,
                 counts: [0; 2],
                 window: window.map(|window| (window, window.first)),
+                last_took: None,
                 used_at: now,
             }),
             freed: Notify::new(),
@@ -151,31 +180,49 @@ impl Pace {
         })
     }
 
-    /// The same, for someone who waits a moment for it.
+    /// The same, for someone who waits for it, in the order in which they came.
     pub(super) async fn enter_soon(
         self: &Arc<Self>,
         limits: Limits,
         wake: &Arc<Notify>,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<Slot, Full> {
-        let until = Instant::now() + patience;
+        let came = Instant::now();
+        let mut freed = std::pin::pin!(self.freed.notified());
         loop {
-            let freed = self.freed.notified();
             let now = Instant::now();
             let full = match self.enter(limits, now, wake) {
-                Ok(slot) => return Ok(slot),
+                Ok(slot) => {
+                    // One who left may have made room for two.
+                    if self.room(limits, now).is_ok() {
+                        self.freed.notify_one();
+                    }
+                    return Ok(slot);
+                }
                 Err(full) => full,
             };
-            let left = until.saturating_duration_since(now);
+            let patience = match full {
+                Full::Window if self.is_quick() => patience.at_a_quick_window,
+                _ => patience.usual,
+            };
+            let left = (came + patience).saturating_duration_since(now);
             match full {
                 _ if left.is_zero() => return Err(full),
                 Full::Until(wait) if wait > left => return Err(full),
                 Full::Until(wait) => tokio::time::sleep(wait).await,
-                Full::Slots => {
-                    let _ = tokio::time::timeout(left, freed).await;
+                Full::Slots | Full::Window => {
+                    let wait = tokio::time::timeout(left.min(QUICK), freed.as_mut());
+                    if wait.await.is_ok() {
+                        freed.set(self.freed.notified());
+                    }
                 }
             }
         }
+    }
+
+    /// Whether the last answer was quick.
+    fn is_quick(&self) -> bool {
+        self.inner().last_took.is_some_and(|took| took <= QUICK)
     }
 
     /// How many could go right now, or why none can.
@@ -246,9 +293,10 @@ impl Inner {
             let wait = Duration::from_secs_f64(((1.0 - tokens) / rate).clamp(0.001, 3600.0));
             return Err(Full::Until(wait));
         }
-        let most = limits.concurrency.unwrap_or(usize::MAX).min(self.open(now));
-        match most.saturating_sub(self.under_way.len()) {
-            0 => Err(Full::Slots),
+        let (allowed, open) = (limits.concurrency.unwrap_or(usize::MAX), self.open(now));
+        match allowed.min(open).saturating_sub(self.under_way.len()) {
+            0 if allowed <= open => Err(Full::Slots),
+            0 => Err(Full::Window),
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             free => Ok(rate.map_or(free, |_| free.min(tokens as usize))),
         }
@@ -316,17 +364,20 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut inner = self.pace.inner();
-        if let Some(began) = inner.under_way.remove(&self.id)
-            && let Some((window, open)) = &mut inner.window
-        {
-            *open = if began.elapsed() > SLOW {
+        let took = inner
+            .under_way
+            .remove(&self.id)
+            .map(|began| began.elapsed());
+        inner.last_took = took;
+        if let (Some(took), Some((window, open))) = (took, &mut inner.window) {
+            *open = if took > SLOW {
                 window.first
             } else {
                 (*open + 1).min(window.most)
             };
         }
         drop(inner);
-        self.pace.freed.notify_waiters();
+        self.pace.freed.notify_one();
         self.wake.notify_one();
     }
 }
@@ -423,7 +474,7 @@ mod tests {
         under_way.truncate(3);
         // They have been at it for long: no more than at first.
         let later = now + SLOW * 2;
-        assert_eq!(take(&pace, UNBOUNDED, later).err(), Some(Full::Slots));
+        assert_eq!(take(&pace, UNBOUNDED, later).err(), Some(Full::Window));
         assert!(take(&pace, UNBOUNDED, now).is_ok());
         // Unless it was we who kept them waiting.
         pace.excuse(later);
@@ -445,5 +496,65 @@ mod tests {
         tokio::time::advance(SLOW * 2).await;
         drop(slot);
         assert_eq!(room(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_answers_are_quick_one_waits_longer_for_a_place() {
+        let pace = Pace::new(Some(Window { first: 1, most: 1 }), Instant::now());
+        let patience = Patience {
+            usual: QUICK,
+            at_a_quick_window: QUICK * 10,
+        };
+        let waited = async |limits: Limits| {
+            let came = Instant::now();
+            let full = pace.enter_soon(limits, &Arc::default(), patience).await;
+            assert!(full.is_err());
+            came.elapsed()
+        };
+        let answered_after = async |time: Duration| {
+            let slot = take(&pace, UNBOUNDED, Instant::now());
+            tokio::time::advance(time).await;
+            drop(slot);
+            take(&pace, UNBOUNDED, Instant::now())
+        };
+        let nothing_known = take(&pace, UNBOUNDED, Instant::now());
+        assert_eq!(waited(UNBOUNDED).await, QUICK);
+        drop(nothing_known);
+        let quick = answered_after(QUICK / 2).await;
+        assert_eq!(waited(UNBOUNDED).await, QUICK * 10);
+        // What is configured is not waited out.
+        let limits = Limits {
+            concurrency: Some(1),
+            ..UNBOUNDED
+        };
+        assert_eq!(waited(limits).await, QUICK);
+        drop(quick);
+        let _slow = answered_after(QUICK * 2).await;
+        assert_eq!(waited(UNBOUNDED).await, QUICK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_goes_to_whoever_waited_longest() {
+        let pace = Pace::new(Some(Window { first: 1, most: 2 }), Instant::now());
+        let slot = take(&pace, UNBOUNDED, Instant::now());
+        let (came, mut come) = tokio::sync::mpsc::unbounded_channel();
+        for number in 0..3 {
+            let (pace, came) = (Arc::clone(&pace), came.clone());
+            tokio::spawn(async move {
+                let patience = Patience::of(SLOW);
+                let slot = pace.enter_soon(UNBOUNDED, &Arc::default(), patience).await;
+                let _ = came.send((number, slot));
+            });
+            tokio::task::yield_now().await;
+        }
+        // The answer makes room for two: the window opens.
+        drop(slot);
+        let (first, one) = come.recv().await.expect("someone");
+        let (second, other) = come.recv().await.expect("someone");
+        assert_eq!((first, second), (0, 1));
+        assert!(one.is_ok() && other.is_ok() && come.try_recv().is_err());
+        drop(one);
+        let (third, slot) = come.recv().await.expect("someone");
+        assert!(third == 2 && slot.is_ok());
     }
 }

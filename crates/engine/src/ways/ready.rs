@@ -125,7 +125,7 @@ impl Ways {
                 Ok(room) => most = most.min(room),
                 Err(Full::Until(wait)) => return Err(wait),
                 // Whoever leaves wakes us.
-                Err(Full::Slots) => return Err(LOOKS_EVERY),
+                Err(Full::Slots | Full::Window) => return Err(LOOKS_EVERY),
             }
         }
         Ok(Pick::UpTo(most))

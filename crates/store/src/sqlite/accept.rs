@@ -30,7 +30,7 @@ impl SqliteStore {
         // Each entry stands for itself: one that fails spoils no other.
         let rows = NewRow::all_of(emails);
         self.writer
-            .run(move |flush| {
+            .run_new(move |flush| {
                 let each = |row: &Prepared| {
                     let row = row.as_ref().map_err(Clone::clone)?;
                     flush.isolated(|flush| accept(flush, row, first))
@@ -51,7 +51,7 @@ impl SqliteStore {
         let first = First::from(opener);
         let rows = NewRow::all_of(emails);
         self.writer
-            .run(move |flush| {
+            .run_new(move |flush| {
                 let each = |row: &Prepared| {
                     let row = row.as_ref().map_err(Clone::clone)?;
                     flush.isolated(|flush| open(flush, row, first, &worker, lease))

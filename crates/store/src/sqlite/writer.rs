@@ -5,7 +5,7 @@
 //! a savepoint around each. (Savepoints for all would be simpler, but SQLite then copies every
 //! page that a job touches: measured, that cost half of the throughput.)
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,11 +27,15 @@ use super::{micros, now_of};
 const JOBS_PER_FLUSH: usize = 1024;
 /// At most this many jobs wait; further callers wait outside, where they can be refused.
 const JOBS_WAITING: usize = 8192;
+/// At most this many jobs with new emails do while others wait, too.
+const NEW_BESIDE_OTHERS: usize = 64;
 /// How often an idle writer looks whether another process changed the file.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A caller's work, and the way back to the caller.
 trait Job: Send {
+    /// Whether it brings new emails.
+    fn is_new(&self) -> bool;
     /// Does the work inside the shared transaction. May be called again after a rollback.
     fn run(&mut self, flush: &mut Flush<'_>);
     /// Tells the caller, once the fate of the transaction is known.
@@ -40,6 +44,7 @@ trait Job: Send {
 
 struct Work<T, F> {
     work: F,
+    is_new: bool,
     result: Option<StoreResult<T>>,
     caller: oneshot::Sender<StoreResult<T>>,
     _permit: OwnedSemaphorePermit,
@@ -50,6 +55,10 @@ where
     T: Send,
     F: FnMut(&mut Flush<'_>) -> rusqlite::Result<T> + Send,
 {
+    fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     fn run(&mut self, flush: &mut Flush<'_>) {
         self.result = Some(flush.isolated(&mut self.work));
     }
@@ -181,6 +190,23 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&mut Flush<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.run_in_line(job, false).await
+    }
+
+    /// The same for a job that brings new emails: it may have to let others pass.
+    pub(super) async fn run_new<T, F>(&self, job: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Flush<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run_in_line(job, true).await
+    }
+
+    async fn run_in_line<T, F>(&self, job: F, is_new: bool) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Flush<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
         let gone = || StoreError::Unavailable("the store is closed".into());
         let permit = Arc::clone(&self.permits)
             .acquire_owned()
@@ -189,6 +215,7 @@ impl Writer {
         let (caller, answered) = oneshot::channel();
         let work = Work {
             work: job,
+            is_new,
             result: None,
             caller,
             _permit: permit,
@@ -219,17 +246,18 @@ fn write(
 ) {
     let mut version = data_version(connection);
     let mut memory = Memory::default();
+    let mut waiting = Waiting::default();
     loop {
-        let first = match jobs.recv_timeout(LOOK_INTERVAL) {
-            Ok(job) => Some(job),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
-        if let Some(first) = first {
-            let batch = std::iter::once(first)
-                .chain(jobs.try_iter())
-                .take(JOBS_PER_FLUSH);
-            flush(connection, batch.collect(), clock, &mut memory);
+        if waiting.is_empty() {
+            match jobs.recv_timeout(LOOK_INTERVAL) {
+                Ok(job) => waiting.push(job),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        jobs.try_iter().for_each(|job| waiting.push(job));
+        if !waiting.is_empty() {
+            flush(connection, waiting.take(), clock, &mut memory);
         }
         // This number changes only when another connection writes. Ours do not.
         let present = data_version(connection);
@@ -238,6 +266,40 @@ fn write(
             changed.notify_waiters();
             changed.notify_one();
         }
+    }
+}
+
+/// Jobs that wait for their flush.
+#[derive(Default)]
+struct Waiting {
+    new: VecDeque<Box<dyn Job>>,
+    others: VecDeque<Box<dyn Job>>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.others.is_empty()
+    }
+
+    fn push(&mut self, job: Box<dyn Job>) {
+        match job.is_new() {
+            true => self.new.push_back(job),
+            false => self.others.push_back(job),
+        }
+    }
+
+    /// The jobs of the next flush. A connection to a mail server stands still while its email waits
+    /// for the gate, and a new email takes far longer to write than a gate: of these only so many
+    /// come along when there are others.
+    fn take(&mut self) -> Vec<Box<dyn Job>> {
+        let others = self.others.len().min(JOBS_PER_FLUSH);
+        let new = match others {
+            0 => JOBS_PER_FLUSH,
+            _ => NEW_BESIDE_OTHERS.min(JOBS_PER_FLUSH - others),
+        };
+        let new = new.min(self.new.len());
+        let others = self.others.drain(..others);
+        others.chain(self.new.drain(..new)).collect()
     }
 }
 
