@@ -71,16 +71,21 @@ impl Scheduler {
         {
             return Ok(Claimed::nothing_for(wait + Duration::from_millis(1)));
         }
+        Ok(match self.claim_now().await? {
+            // Someone else holds what is due.
+            nothing if nothing.count == 0 => Claimed::nothing_for(HELD_ELSEWHERE),
+            claimed => claimed,
+        })
+    }
+
+    /// The same without asking first whether there are any.
+    async fn claim_now(&self) -> Result<Claimed, StoreError> {
         posthaste_core::failpoint::hit("scheduler.before_claim");
         let claimed = self
             .store
             .claim_due(BATCH, self.lease, &self.policies.budgets())
             .await?;
         posthaste_core::failpoint::hit("scheduler.after_claim");
-        if claimed.is_empty() {
-            // Someone else holds what is due.
-            return Ok(Claimed::nothing_for(HELD_ELSEWHERE));
-        }
         let count = claimed.len();
         let (dead, due): (Vec<_>, Vec<_>) = claimed
             .into_iter()
@@ -93,9 +98,11 @@ impl Scheduler {
         })
     }
 
-    /// The same while others are being published. A broker in trouble is not given more.
-    async fn claim_ahead(&self) -> Result<Claimed, StoreError> {
+    /// The same while others are being published, of which there were so many. A broker in trouble is
+    /// not given more.
+    async fn claim_ahead(&self, last: usize) -> Result<Claimed, StoreError> {
         match self.broker.trouble() {
+            None if last == BATCH => self.claim_now().await,
             None => self.claim().await,
             Some(_) => Ok(Claimed::default()),
         }
@@ -227,7 +234,8 @@ impl Service for Scheduler {
             }
             done += claimed.count;
             // While these are published, the next are claimed.
-            let (refused, next) = tokio::join!(self.publish(claimed.due), self.claim_ahead());
+            let ahead = self.claim_ahead(claimed.count);
+            let (refused, next) = tokio::join!(self.publish(claimed.due), ahead);
             if !matches!(refused, Ok(0)) {
                 if let Ok(next) = next {
                     self.hand_back(next.due).await;

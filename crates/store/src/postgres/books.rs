@@ -16,7 +16,7 @@ use posthaste_core::port::{Accepted, Started, StoreResult};
 use posthaste_core::status::{DeadReason, Phase, Status};
 use tokio_postgres::Row;
 
-pub(super) use self::statement::{ERASE, INSERT_AUDIT};
+pub(super) use self::statement::{ERASE, INSERT_AUDIT, of_row};
 pub(super) use self::write_back::{Pipeline, Value, int, values};
 use super::insert::NewEntry;
 use super::state_row::{get, named, optional_name, state_of, unsigned};
@@ -37,6 +37,7 @@ pub(super) struct Books {
     assumed: HashMap<EmailId, Assumption>,
     /// Emails whose whole state is to be written, or only the columns that an event changes.
     changed: BTreeSet<EmailId>,
+    claimed: BTreeSet<EmailId>,
     begun: BTreeSet<EmailId>,
     gated: BTreeSet<EmailId>,
     sent: BTreeSet<EmailId>,
@@ -74,6 +75,7 @@ impl Books {
             opened: HashMap::new(),
             assumed: HashMap::new(),
             changed: BTreeSet::new(),
+            claimed: BTreeSet::new(),
             begun: BTreeSet::new(),
             gated: BTreeSet::new(),
             sent: BTreeSet::new(),
@@ -189,6 +191,7 @@ impl Books {
     pub(super) fn is_clean(&self) -> bool {
         self.accepted.is_empty()
             && self.changed.is_empty()
+            && self.claimed.is_empty()
             && self.begun.is_empty()
             && self.sent.is_empty()
             && self.gated.is_empty()
@@ -226,6 +229,7 @@ impl Ledger for Books {
     ) -> Result<(), Infallible> {
         let next = &transition.next;
         match event {
+            Event::ClaimDue { .. } if is_plainly_claimed(before, next) => self.claimed.insert(id),
             Event::Begin { .. } => self.begun.insert(id),
             Event::Gate { .. } => self.gated.insert(id),
             Event::Finish { .. } if is_plainly_sent(before, next) => self.sent.insert(id),
@@ -319,6 +323,16 @@ impl Ledger for Books {
 pub(super) struct Assumption {
     pub(super) token: i64,
     pub(super) phase: Phase,
+}
+
+/// Whether being taken by a scheduler changes nothing but what `UPDATE_CLAIMED` writes.
+fn is_plainly_claimed(before: &State, next: &State) -> bool {
+    let plain = State {
+        status: Status::RetryQueued,
+        locked_until: next.locked_until,
+        ..before.clone()
+    };
+    plain == *next
 }
 
 /// Whether the end of an attempt changes nothing but what `UPDATE_SENT` writes.

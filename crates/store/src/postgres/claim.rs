@@ -126,9 +126,14 @@ impl PostgresStore {
     ) -> StoreResult<(T, Timestamp)> {
         let kept = self.pool.run(async |client: &ClientWrapper| {
             let asked = Instant::now();
-            client.batch_execute("BEGIN").await?;
             let now = client.prepare_cached("SELECT posthaste_now()").await?;
-            let now: Timestamp = client.query_one(&now, &[]).await?.get(0);
+            let (begun, now) = tokio::join!(
+                biased;
+                client.batch_execute("BEGIN"),
+                client.query_one(&now, &[]),
+            );
+            begun?;
+            let now: Timestamp = get(&now?, 0)?;
             self.clock.learn(now, asked);
             let mut books = Books::new(now);
             let done = work(client, &mut books).await?;

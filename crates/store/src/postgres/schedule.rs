@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::ClientWrapper;
 use posthaste_core::Timestamp;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Event;
@@ -9,6 +10,7 @@ use posthaste_core::port::{Budgets, Due, Lease, StoreResult};
 use uuid::Uuid;
 
 use super::PostgresStore;
+use super::books::of_row;
 use super::claim::{Candidates, InTurn, Part, in_turn};
 use super::state_row::{STATE_WIDTH, get, lock_states};
 use crate::ledger;
@@ -44,8 +46,20 @@ pub(super) const NEXT_DUE: &str = "SELECT min(due) FROM (
          UNION ALL
          SELECT min(waits_until) FROM email_log WHERE waits_until IS NOT NULL) AS waiting";
 
-/// Locks and reads emails whose tickets were published. One that someone else has locked is most
-/// likely begun just now, and needs no mark; otherwise its ticket counts as lost in a while.
+/// Says of emails (`$1`) that their tickets were published, unless they have gone on since: then
+/// they have other tokens (`$2`). What `Event::Queued` does, without reading them first. One that
+/// someone else has locked is most likely begun just now, and needs no mark; otherwise its ticket
+/// counts as lost in a while.
+const MARK_QUEUED: &str = concat!(
+    "UPDATE email_log SET locked_until = NULL, last_queued_at = posthaste_now()
+     WHERE id = ANY(ARRAY(
+         SELECT l.id FROM email_log l
+         WHERE l.id = ANY($1) AND l.status IN ('retry_queued', 'pending') AND l.lease_token = ",
+    of_row!("$2::int8[]"),
+    " ORDER BY l.id FOR UPDATE OF l SKIP LOCKED))"
+);
+
+/// Locks and reads emails whose tickets were refused, except those that someone else has locked.
 fn lock_free_states() -> String {
     let all = lock_states();
     format!("{all} SKIP LOCKED")
@@ -82,18 +96,27 @@ impl PostgresStore {
 
     pub(super) async fn mark_all_queued(
         &self,
-        published: Vec<Lease>,
+        mut published: Vec<Lease>,
         refused: Vec<Lease>,
     ) -> StoreResult<()> {
-        let all = published.iter().chain(&refused);
-        let ids: Vec<Uuid> = all.map(|ticket| ticket.id.0).collect();
+        if !published.is_empty() {
+            published.sort_by_key(|ticket| ticket.id);
+            let ids: Vec<Uuid> = published.iter().map(|ticket| ticket.id.0).collect();
+            let tokens: Vec<i64> = published.iter().map(|ticket| ticket.token).collect();
+            let mark = async |client: &ClientWrapper| {
+                let statement = client.prepare_cached(MARK_QUEUED).await?;
+                client.execute(&statement, &[&ids, &tokens]).await
+            };
+            self.pool.run(mark).await?;
+        }
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<Uuid> = refused.iter().map(|ticket| ticket.id.0).collect();
         let marked = self.keep_books(async |client, books| {
             let statement = client.prepare_cached(&lock_free_states()).await?;
             for row in client.query(&statement, &[&ids]).await? {
                 books.read_state(&row, STATE_WIDTH)?;
-            }
-            for Lease { id, token } in published.iter().copied() {
-                let Ok(_) = ledger::apply(books, id, &Event::Queued { token });
             }
             for Lease { id, token } in refused.iter().copied() {
                 let Ok(_) = ledger::apply(books, id, &Event::Unqueued { token });

@@ -1,9 +1,18 @@
 //! The statements that write the books back.
 //!
-//! Each is planned once. `id = ANY($1)` beside the join says no more than the join does, but keeps a
-//! plan that was made while the table was empty from walking over all of it later.
+//! Each is planned once, perhaps while the table was empty, and must not walk over all of it later:
+//! rows are found by `id = ANY($1)`. What belongs to a row is found by the place of its id, for which
+//! the ids are in order ([`of_row`]): a join with the list would compare everything with everything.
 
-/// Writes whole states.
+/// The element of an array that belongs to the row `l`. `$1` has the ids, in order.
+macro_rules! of_row {
+    ($array:literal) => {
+        concat!("(", $array, ")[width_bucket(l.id, $1)]")
+    };
+}
+pub(in crate::postgres) use of_row;
+
+/// Writes whole states. The list has few enough for a join.
 pub(super) const UPDATE_STATES: &str = "UPDATE email_log l SET status = u.status, phase = u.phase,
          attempt_number = u.attempt_number, attempt_count = u.attempt_count,
          budget_from = u.budget_from, max_attempts = u.max_attempts,
@@ -29,67 +38,99 @@ pub(super) const UPDATE_STATES: &str = "UPDATE email_log l SET status = u.status
              transport, bound_to, tried, ignores_expiry)
      WHERE l.id = u.id AND l.id = ANY($1)";
 
-/// Those of states that were taken for granted. Unless all of them were right, nothing may be
-/// committed: that is what the division is for. `$1` to `$3` are what must still hold.
+/// What must still hold of states that were taken for granted: `$2` and `$3`.
+macro_rules! is_held {
+    () => {
+        concat!(
+            "l.id = ANY($1) AND l.status = 'sending' AND l.lease_token = ",
+            of_row!("$2::int8[]"),
+            " AND l.phase = ",
+            of_row!("$3::text[]")
+        )
+    };
+}
+
+/// Changes those that were taken for granted. Unless all of them were right, nothing may be
+/// committed: that is what the division is for.
 macro_rules! fenced {
-    ($set:literal, $values:literal, $columns:literal) => {
+    ($($set:expr),+ $(,)?) => {
         concat!(
             "WITH done AS (UPDATE email_log l SET ",
-            $set,
-            " FROM unnest($1::uuid[], $2::int8[], $3::text[]",
-            $values,
-            ") AS u (id, held_token, held_phase",
-            $columns,
-            ") WHERE l.id = u.id AND l.id = ANY($1) AND l.status = 'sending'
-                 AND l.lease_token = u.held_token AND l.phase = u.held_phase RETURNING 1)
+            $($set,)+
+            " WHERE ",
+            is_held!(),
+            " RETURNING 1)
              SELECT 1 / (cardinality($1) = (SELECT count(*) FROM done))::int"
         )
     };
 }
 
-/// What a beginning changes.
-pub(super) const UPDATE_BEGUN: &str = "UPDATE email_log l SET status = 'sending', phase = u.phase,
-         attempt_number = u.attempt_number, locked_until = u.locked_until,
-         lease_token = u.lease_token, worker = u.worker, started_at = u.started_at
-     FROM unnest($1::uuid[], $2::text[], $3::int4[], $4::timestamptz[], $5::int8[], $6::text[],
-             $7::timestamptz[])
-         AS u (id, phase, attempt_number, locked_until, lease_token, worker, started_at)
-     WHERE l.id = u.id AND l.id = ANY($1)";
+/// What being taken by a scheduler changes, mostly.
+pub(super) const UPDATE_CLAIMED: &str = concat!(
+    "UPDATE email_log l SET status = 'retry_queued', locked_until = ",
+    of_row!("$2::timestamptz[]"),
+    " WHERE l.id = ANY($1)"
+);
+
+/// What a beginning changes, also if it was taken for it in the same breath.
+pub(super) const UPDATE_BEGUN: &str = concat!(
+    "UPDATE email_log l SET status = 'sending', phase = ",
+    of_row!("$2::text[]"),
+    ", attempt_number = ",
+    of_row!("$3::int4[]"),
+    ", locked_until = ",
+    of_row!("$4::timestamptz[]"),
+    ", lease_token = ",
+    of_row!("$5::int8[]"),
+    ", worker = ",
+    of_row!("$6::text[]"),
+    ", started_at = ",
+    of_row!("$7::timestamptz[]"),
+    " WHERE l.id = ANY($1)"
+);
 
 /// No index holds these columns.
-pub(super) const UPDATE_GATED: &str =
-    "UPDATE email_log l SET phase = 'committing', transport = u.transport
-     FROM unnest($1::uuid[], $2::text[]) AS u (id, transport)
-     WHERE l.id = u.id AND l.id = ANY($1)";
-pub(super) const UPDATE_GATED_FENCED: &str = fenced!(
-    "phase = 'committing', transport = u.transport",
-    ", $4::text[]",
-    ", transport"
+pub(super) const UPDATE_GATED: &str = concat!(
+    "UPDATE email_log l SET phase = 'committing', transport = ",
+    of_row!("$2::text[]"),
+    " WHERE l.id = ANY($1)"
 );
+pub(super) const UPDATE_GATED_FENCED: &str =
+    fenced!("phase = 'committing', transport = ", of_row!("$4::text[]"));
 
 /// What the end of an attempt that succeeded changes, mostly.
-pub(super) const UPDATE_SENT: &str = "UPDATE email_log l SET status = 'sent', phase = 'idle',
-         attempt_count = u.attempt_count, next_attempt_at = NULL, locked_until = NULL,
-         worker = NULL, started_at = NULL, sent_at = u.sent_at, finished_at = u.finished_at
-     FROM unnest($1::uuid[], $2::int4[], $3::timestamptz[], $4::timestamptz[])
-         AS u (id, attempt_count, sent_at, finished_at)
-     WHERE l.id = u.id AND l.id = ANY($1)";
-pub(super) const UPDATE_SENT_FENCED: &str = fenced!(
-    "status = 'sent', phase = 'idle', attempt_count = u.attempt_count, next_attempt_at = NULL,
-     locked_until = NULL, worker = NULL, started_at = NULL, sent_at = u.sent_at,
-     finished_at = u.finished_at",
-    ", $4::int4[], $5::timestamptz[], $6::timestamptz[]",
-    ", attempt_count, sent_at, finished_at"
+macro_rules! sent {
+    ($count:literal, $sent_at:literal, $finished_at:literal) => {
+        concat!(
+            "status = 'sent', phase = 'idle', next_attempt_at = NULL, locked_until = NULL,
+             worker = NULL, started_at = NULL, attempt_count = ",
+            of_row!($count),
+            ", sent_at = ",
+            of_row!($sent_at),
+            ", finished_at = ",
+            of_row!($finished_at)
+        )
+    };
+}
+pub(super) const UPDATE_SENT: &str = concat!(
+    "UPDATE email_log l SET ",
+    sent!("$2::int4[]", "$3::timestamptz[]", "$4::timestamptz[]"),
+    " WHERE l.id = ANY($1)"
 );
+pub(super) const UPDATE_SENT_FENCED: &str = fenced!(sent!(
+    "$4::int4[]",
+    "$5::timestamptz[]",
+    "$6::timestamptz[]"
+));
 
 /// Says whether rows that are about to be written as a whole are as they were taken for granted,
 /// and locks them.
-pub(super) const CHECK_ASSUMED: &str = "WITH held AS (SELECT l.id FROM email_log l
-         JOIN unnest($1::uuid[], $2::int8[], $3::text[]) AS u (id, token, phase) ON l.id = u.id
-         WHERE l.id = ANY($1) AND l.status = 'sending' AND l.lease_token = u.token
-           AND l.phase = u.phase
-         FOR UPDATE OF l)
-     SELECT 1 / (cardinality($1) = (SELECT count(*) FROM held))::int";
+pub(super) const CHECK_ASSUMED: &str = concat!(
+    "WITH held AS (SELECT l.id FROM email_log l WHERE ",
+    is_held!(),
+    " ORDER BY l.id FOR UPDATE OF l)
+     SELECT 1 / (cardinality($1) = (SELECT count(*) FROM held))::int"
+);
 
 /// The same number again is late proof: it replaces what was assumed.
 pub(super) const INSERT_ATTEMPTS: &str =

@@ -14,9 +14,13 @@ use super::Books;
 use super::statement::{
     CHECK_ASSUMED, COUNT, ERASE, GIVE_UP, INSERT_ALERTS, INSERT_ATTEMPTS, INSERT_AUDIT,
     INSERT_DEATHS, REACH, REMOVE, REVIVE, REVIVE_ALIKE, SAVE_RECIPIENTS, SET_FREE, UPDATE_BEGUN,
-    UPDATE_GATED, UPDATE_GATED_FENCED, UPDATE_SENT, UPDATE_SENT_FENCED, UPDATE_STATES,
+    UPDATE_CLAIMED, UPDATE_GATED, UPDATE_GATED_FENCED, UPDATE_SENT, UPDATE_SENT_FENCED,
+    UPDATE_STATES,
 };
 use crate::postgres::listener::{Bell, NOTIFY};
+
+/// So many whole states are written by one statement.
+const WHOLE_AT_ONCE: usize = 64;
 
 fn uuids<'a>(ids: impl IntoIterator<Item = &'a EmailId>) -> Vec<Uuid> {
     ids.into_iter().map(|id| id.0).collect()
@@ -142,13 +146,21 @@ impl Books {
         if !assumed.is_empty() {
             pipeline.send(CHECK_ASSUMED, self.fence(&assumed)).await?;
         }
-        if !whole.is_empty() {
-            pipeline.send(UPDATE_STATES, state_values(&whole)).await?;
+        for few in whole.chunks(WHOLE_AT_ONCE) {
+            pipeline.send(UPDATE_STATES, state_values(few)).await?;
         }
         // Whatever is written as a whole is not written in part.
         let only = |some: &BTreeSet<EmailId>| -> BTreeSet<EmailId> {
             some.difference(&self.changed).copied().collect()
         };
+        let mut claimed = only(&self.claimed);
+        claimed.retain(|id| !self.begun.contains(id));
+        if !claimed.is_empty() {
+            let claimed = self.those(&claimed);
+            let ids = uuids(claimed.iter().map(|(id, _)| *id));
+            let values = values![ids, column(&claimed, |s| s.locked_until)];
+            pipeline.send(UPDATE_CLAIMED, values).await?;
+        }
         let begun = only(&self.begun);
         if !begun.is_empty() {
             let begun = self.those(&begun);
