@@ -225,6 +225,11 @@ fn what_a_gateway_left_open_may_be_sent_twice_and_says_so() {
     let open = first_attempt(&waiting(1), &[gateway_timed_out()]);
     assert_eq!(open.outcome, Outcome::Transient);
     assert!(open.binds() && open.may_double());
+    let said = open.reply.as_deref().unwrap_or_default();
+    assert!(
+        said.contains("504") && said.contains("Gateway timeout"),
+        "{said}"
+    );
     let marked = |decision: &Decision| {
         matches!(
             decision.conclusion,

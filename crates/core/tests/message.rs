@@ -463,3 +463,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn actions_have_these_names_in_the_audit_log() {
+    let names = [MessageAction::Retry, MessageAction::Discard].map(MessageAction::name);
+    assert_eq!(names, ["retry_message", "discard_message"]);
+}

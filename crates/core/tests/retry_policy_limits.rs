@@ -113,3 +113,9 @@ fn a_step_beyond_its_limit_the_field_is_named() {
         assert_eq!(policy.validate().unwrap_err().field, field, "{policy:?}");
     }
 }
+
+#[test]
+fn two_attempts_are_at_most_thirty_days_apart() {
+    assert_eq!(HumanDuration(LONGEST_DELAY).to_string(), "30d");
+    assert_eq!(format!("{:?}", HumanDuration(LONGEST_DELAY)), "30d");
+}

@@ -303,6 +303,11 @@ fn a_paused_way_takes_nothing_and_takes_up_slowly_when_it_is_resumed() {
     };
     let mut story = Story::new();
     assert_eq!(story.answer(&WayEvent::Resume), WayAnswer::Refused);
+    assert_eq!(
+        story.way.condition,
+        Condition::Flowing,
+        "nothing has gathered"
+    );
     assert_eq!(story.answer(&pause), WayAnswer::Taken);
     assert_eq!(story.answer(&pause), WayAnswer::Refused, "it is");
     assert!(!story.is_open() && !story.way.is_plain());

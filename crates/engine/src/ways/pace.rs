@@ -180,7 +180,8 @@ impl Pace {
         })
     }
 
-    /// The same, for someone who waits for it, in the order in which they came.
+    /// The same, for someone who waits for it. Those who wait are called in the order in which they
+    /// came; one who comes when there is room goes at once.
     pub(super) async fn enter_soon(
         self: &Arc<Self>,
         limits: Limits,
@@ -202,7 +203,7 @@ impl Pace {
                 Err(full) => full,
             };
             let patience = match full {
-                Full::Window if self.is_quick() => patience.at_a_quick_window,
+                Full::Window if self.is_quick(now) => patience.at_a_quick_window,
                 _ => patience.usual,
             };
             let left = (came + patience).saturating_duration_since(now);
@@ -220,9 +221,12 @@ impl Pace {
         }
     }
 
-    /// Whether the last answer was quick.
-    fn is_quick(&self) -> bool {
-        self.inner().last_took.is_some_and(|took| took <= QUICK)
+    /// Whether the last answer was quick, and none has been awaited for long.
+    fn is_quick(&self, now: Instant) -> bool {
+        let inner = self.inner();
+        let longest = inner.under_way.first_key_value();
+        inner.last_took.is_some_and(|took| took <= QUICK)
+            && longest.is_none_or(|(_, began)| now.saturating_duration_since(*began) <= QUICK * 3)
     }
 
     /// How many could go right now, or why none can.
@@ -521,7 +525,14 @@ mod tests {
         assert_eq!(waited(UNBOUNDED).await, QUICK);
         drop(nothing_known);
         let quick = answered_after(QUICK / 2).await;
-        assert_eq!(waited(UNBOUNDED).await, QUICK * 10);
+        assert_eq!(
+            waited(UNBOUNDED).await,
+            QUICK * 4,
+            "then it is no longer quick"
+        );
+        if let Ok(slot) = &quick {
+            slot.talks();
+        }
         // What is configured is not waited out.
         let limits = Limits {
             concurrency: Some(1),

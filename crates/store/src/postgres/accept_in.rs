@@ -16,6 +16,7 @@ use super::PostgresStore;
 use super::accept::{EXISTING, Earlier, not_inserted};
 use super::error::{Trouble, store_error};
 use super::insert::{INSERT, Insert, NewEntry};
+use super::lane::LAST_SLOT;
 use super::pool::Values;
 use super::state_row::get;
 use super::suppressed::{Asked, READ, SuppressionList};
@@ -107,7 +108,7 @@ async fn accept(
     };
     // Counted where no one else counts: the row stays locked until the application commits, and
     // nobody must wait for that.
-    let slot = LAST_WRITERS_SLOT + 1 + own_number();
+    let slot = LAST_SLOT + 1 + own_number();
     let insert = Insert::new(vec![&entry], statement, slot)?;
     let inserted = insert.run(transaction).await?;
     let Some(row) = inserted.first() else {
@@ -143,9 +144,6 @@ async fn existing(transaction: &Transaction<'_>, email: &NewEmail) -> Result<Acc
     let earlier = rows.first().ok_or(Trouble::Vanished)?;
     Ok(Earlier::of(earlier)?.answer(&email.payload_hash))
 }
-
-/// The last one that writers of ours use.
-const LAST_WRITERS_SLOT: i32 = 1024;
 
 fn own_number() -> i32 {
     let random = Uuid::now_v7().as_u128() % 1_000_000_000;

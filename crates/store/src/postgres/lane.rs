@@ -1,7 +1,7 @@
 //! A task that commits jobs, on a connection of its own.
 //!
 //! A flush locks the rows of its jobs in the order of their ids, lets each job decide in memory, and
-//! writes everything back with one statement per table. Two round trips, however many jobs. If it
+//! writes everything back with a few statements. Two round trips, however many jobs. If it
 //! fails because of a value, it is split until only the culprit fails; if others stood in the way, it
 //! is done again.
 //!
@@ -47,10 +47,16 @@ const BYTES_PER_FLUSH: usize = 8 * 1024 * 1024;
 /// How long a lane waits for another one.
 const PATIENCE: Duration = Duration::from_millis(25);
 
+/// So many places there are where connections count what becomes of emails.
+const SLOTS: i32 = 1024;
+/// The last one where they count new emails: each has a second place for these, because they are
+/// counted before the rest, and not in one order with it.
+pub(super) const LAST_SLOT: i32 = 2 * SLOTS;
+
 /// Where a connection counts. Two that share a slot only wait for each other now and then.
 pub(super) fn slot() -> i32 {
-    let random = Uuid::now_v7().as_u128() % 1024;
-    1 + i32::try_from(random).unwrap_or(0)
+    let random = i32::try_from(Uuid::now_v7().as_u128() % 1024).unwrap_or(0);
+    1 + random % SLOTS
 }
 
 /// What all lanes share.
@@ -155,7 +161,9 @@ impl Lane {
         if batch.jobs.is_empty() {
             let mut queue = self.line.queue.lock().await;
             let first = queue.recv().await?;
-            self.line.patience().await;
+            if queue.len() < JOBS_PER_FLUSH {
+                self.line.patience().await;
+            }
             held_over.extend(batch.take(first));
             drain(&mut queue, &mut batch, held_over);
         } else if let Some(mut queue) = self.line.queue.lock().now_or_never() {
@@ -261,7 +269,11 @@ impl Lane {
     ) -> Result<(), Trouble> {
         let emails = new_of(jobs.iter().map(|job| job.wants()));
         let wanted = suppressed::Wanted::prepare(client, asked(&emails)).await?;
-        let insert = Insert::prepare(client, emails, self.slot).await?;
+        let insert = Insert::prepare(client, emails, self.slot + SLOTS).await?;
+        if client.is_closed() {
+            // Nothing was sent: it can be done again.
+            return Err(StoreError::Unavailable("the connection was cut".into()).into());
+        }
         let asked_at = Instant::now();
         committing.store(true, Ordering::SeqCst);
         failpoint::hit("store.before_commit");
@@ -322,7 +334,7 @@ impl Lane {
             Books::new(self.shared.clock.now())
         } else {
             let asked = Instant::now();
-            let books = read(client, unknown, self.slot).await?;
+            let books = read(client, unknown, self.slot + SLOTS).await?;
             self.shared.clock.learn(books.now(), asked);
             books
         };

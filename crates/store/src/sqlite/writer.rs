@@ -292,12 +292,12 @@ impl Waiting {
     /// for the gate, and a new email takes far longer to write than a gate: of these only so many
     /// come along when there are others.
     fn take(&mut self) -> Vec<Box<dyn Job>> {
-        let others = self.others.len().min(JOBS_PER_FLUSH);
-        let new = match others {
-            0 => JOBS_PER_FLUSH,
-            _ => NEW_BESIDE_OTHERS.min(JOBS_PER_FLUSH - others),
+        let new = match self.others.is_empty() {
+            true => JOBS_PER_FLUSH,
+            false => NEW_BESIDE_OTHERS,
         };
         let new = new.min(self.new.len());
+        let others = self.others.len().min(JOBS_PER_FLUSH - new);
         let others = self.others.drain(..others);
         others.chain(self.new.drain(..new)).collect()
     }
@@ -455,6 +455,32 @@ mod tests {
             .run(move |flush| flush.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))))
             .await
             .unwrap()
+    }
+
+    #[test]
+    fn new_emails_let_others_pass_and_are_not_held_up_for_ever() {
+        struct Idle(bool);
+        impl Job for Idle {
+            fn is_new(&self) -> bool {
+                self.0
+            }
+            fn run(&mut self, _: &mut Flush<'_>) {}
+            fn answer(self: Box<Self>, _: StoreResult<()>) {}
+        }
+        let taken = |new: usize, others: usize| {
+            let mut waiting = Waiting::default();
+            let jobs = std::iter::repeat_n(true, new).chain(std::iter::repeat_n(false, others));
+            jobs.for_each(|is_new| waiting.push(Box::new(Idle(is_new))));
+            let jobs = waiting.take();
+            let new = jobs.iter().filter(|job| job.is_new()).count();
+            (new, jobs.len() - new)
+        };
+        assert_eq!(taken(5000, 0), (JOBS_PER_FLUSH, 0));
+        assert_eq!(taken(5000, 10), (NEW_BESIDE_OTHERS, 10));
+        assert_eq!(taken(3, 10), (3, 10));
+        assert_eq!(taken(0, 5000), (0, JOBS_PER_FLUSH));
+        let left = JOBS_PER_FLUSH - NEW_BESIDE_OTHERS;
+        assert_eq!(taken(5000, 5000), (NEW_BESIDE_OTHERS, left));
     }
 
     #[tokio::test]

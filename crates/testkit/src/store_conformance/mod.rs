@@ -187,6 +187,7 @@ macro_rules! store_conformance {
                 a_refused_ticket_leaves_its_email_due,
                 a_new_email_whose_ticket_was_refused_is_claimed,
                 a_ticket_taken_before_it_was_marked_is_harmless,
+                each_ticket_is_marked_by_its_own_token,
                 a_late_word_about_a_ticket_changes_nothing,
                 the_next_due_time_is_the_earliest,
                 a_claim_never_takes_what_is_cancelled,

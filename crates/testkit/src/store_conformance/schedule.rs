@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use posthaste_core::port::{Action, Budgets};
+use posthaste_core::port::{Action, Budgets, Due};
 use posthaste_core::status::{DeadReason, Outcome, Priority, Status};
 
 use super::scene::{ALL, HALF, HOUR, LEASE, Scene, together};
@@ -263,6 +263,37 @@ pub async fn a_ticket_taken_before_it_was_marked_is_harmless(fixture: &impl Stor
         scene.outcomes(ids[0]).await,
         [(1, Outcome::Transient), (2, Outcome::Sent)]
     );
+}
+
+pub async fn each_ticket_is_marked_by_its_own_token(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let mut ids = Vec::new();
+    for key in [
+        "four attempts",
+        "three attempts",
+        "two attempts",
+        "one attempt",
+    ] {
+        scene.advance(HOUR).await;
+        scene.schedule().await;
+        for id in &ids {
+            scene.attempt(*id, transient(HOUR)).await;
+        }
+        ids.push(scene.ended(an_email(key), transient(HOUR)).await);
+    }
+    scene.advance(HOUR).await;
+    let mut leases: Vec<_> = scene.claim(ALL).await.iter().map(Due::lease).collect();
+    leases.sort_by_key(|lease| std::cmp::Reverse(lease.id));
+    let tokens: Vec<i64> = leases.iter().map(|lease| lease.token).collect();
+    assert_eq!(tokens, [1, 2, 3, 4]);
+    let late = ids[1];
+    let stale = leases.iter_mut().find(|lease| lease.id == late);
+    stale.expect("claimed").token -= 1;
+    scene.mark(leases, Vec::new()).await;
+    for id in ids {
+        let is_held = scene.state(id).await.locked_until.is_some();
+        assert_eq!(is_held, id == late);
+    }
 }
 
 pub async fn a_late_word_about_a_ticket_changes_nothing(fixture: &impl StoreFixture) {

@@ -1,4 +1,4 @@
-//! Writes the books back: one statement per table, all sent before the first is answered.
+//! Writes the books back: a few statements, all sent before the first is answered.
 
 use std::collections::BTreeSet;
 
