@@ -15,15 +15,15 @@
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::FutureExt as _;
 use posthaste_core::email::EmailId;
 use posthaste_core::failpoint;
 use posthaste_core::port::StoreError;
-use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::sync::{Mutex, mpsc};
 use uuid::Uuid;
 
 use super::accept::answer_replays;
@@ -43,9 +43,6 @@ use crate::ledger::Ledger as _;
 const JOBS_PER_FLUSH: usize = 1024;
 /// At most about this many octets of mail do.
 const BYTES_PER_FLUSH: usize = 8 * 1024 * 1024;
-
-/// How long a lane waits for another one.
-const PATIENCE: Duration = Duration::from_millis(25);
 
 /// So many places there are where connections count what becomes of emails.
 const SLOTS: i32 = 1024;
@@ -71,15 +68,11 @@ impl Shared {
     /// A line with so many lanes.
     pub(super) fn line(self: &Arc<Self>, lanes: usize) -> Jobs {
         let (jobs, queue) = mpsc::unbounded_channel();
-        let line = Arc::new(Line {
-            queue: Mutex::new(queue),
-            at_work: AtomicUsize::new(0),
-            ended: Notify::new(),
-        });
+        let queue = Arc::new(Mutex::new(queue));
         for _ in 0..lanes {
             let lane = Lane {
                 shared: Arc::clone(self),
-                line: Arc::clone(&line),
+                queue: Arc::clone(&queue),
                 slot: slot(),
             };
             tokio::spawn(async move {
@@ -91,46 +84,9 @@ impl Shared {
     }
 }
 
-/// What the lanes of a line share.
-struct Line {
-    queue: Mutex<mpsc::UnboundedReceiver<Box<dyn Job>>>,
-    /// How many of them have a flush under way.
-    at_work: AtomicUsize,
-    ended: Notify,
-}
-
-impl Line {
-    /// While another lane is at work, waits for its end: one commit of many costs less than two of
-    /// few. But not for long, if that one is stuck.
-    async fn patience(&self) {
-        let mut ended = std::pin::pin!(self.ended.notified());
-        ended.as_mut().enable();
-        if self.at_work.load(Ordering::SeqCst) > 0 {
-            let _ = tokio::time::timeout(PATIENCE, ended).await;
-        }
-    }
-}
-
-/// Says for as long as it lives that a lane is at work.
-struct AtWork<'a>(&'a Line);
-
-impl<'a> AtWork<'a> {
-    fn begin(line: &'a Line) -> Self {
-        line.at_work.fetch_add(1, Ordering::SeqCst);
-        Self(line)
-    }
-}
-
-impl Drop for AtWork<'_> {
-    fn drop(&mut self) {
-        self.0.at_work.fetch_sub(1, Ordering::SeqCst);
-        self.0.ended.notify_waiters();
-    }
-}
-
 struct Lane {
     shared: Arc<Shared>,
-    line: Arc<Line>,
+    queue: Arc<Mutex<mpsc::UnboundedReceiver<Box<dyn Job>>>>,
     slot: i32,
 }
 
@@ -146,7 +102,6 @@ impl Lane {
         // Jobs for emails that another job of the same flush is about.
         let mut held_over = VecDeque::new();
         while let Some(jobs) = self.gather(&mut held_over).await {
-            let _at_work = AtWork::begin(&self.line);
             self.settle(jobs).await;
         }
     }
@@ -159,14 +114,11 @@ impl Lane {
             held_over.extend(batch.take(job));
         }
         if batch.jobs.is_empty() {
-            let mut queue = self.line.queue.lock().await;
+            let mut queue = self.queue.lock().await;
             let first = queue.recv().await?;
-            if queue.len() < JOBS_PER_FLUSH {
-                self.line.patience().await;
-            }
             held_over.extend(batch.take(first));
             drain(&mut queue, &mut batch, held_over);
-        } else if let Some(mut queue) = self.line.queue.lock().now_or_never() {
+        } else if let Some(mut queue) = self.queue.lock().now_or_never() {
             drain(&mut queue, &mut batch, held_over);
         }
         Some(batch.jobs)
