@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::table::number;
 use super::{Better, Figure, Kind, Report, Who};
 
-const WIDTH: f64 = 980.0;
+const WIDTH: f64 = 1000.0;
 /// Where bars begin; names end there.
-const LEFT: f64 = 470.0;
+const LEFT: f64 = 490.0;
 /// How long the longest bar of a group is; its number is beside it.
 const LONGEST: f64 = 400.0;
 const ROW: f64 = 24.0;
