@@ -36,6 +36,16 @@ impl Disk {
         run(Command::new("mount").args(["-o", &size]).arg(&self.folder))
     }
 
+    /// Leaves so much room. More if, while we look, so much is written that it is not there any more.
+    fn leave(&self, kib: u64) -> anyhow::Result<()> {
+        let mut left = kib;
+        while let Err(error) = self.resize(self.used_kib()? + left) {
+            left *= 2;
+            ensure!(left < SIZE_KIB, error);
+        }
+        Ok(())
+    }
+
     /// How much is used.
     fn used_kib(&self) -> anyhow::Result<u64> {
         let output = Command::new("df")
@@ -69,7 +79,7 @@ impl Stage<'_> {
     /// Leaves next to no room for a while.
     pub(super) async fn fill_disk(&self, length: Duration) -> anyhow::Result<()> {
         let disk = self.disk.context("no disk of our own")?;
-        disk.resize(disk.used_kib()? + LEFT_KIB)?;
+        disk.leave(LEFT_KIB)?;
         tokio::time::sleep(length).await;
         disk.resize(SIZE_KIB)
     }
