@@ -52,8 +52,8 @@ pub(super) const LAST_SLOT: i32 = 2 * SLOTS;
 
 /// Where a connection counts. Two that share a slot only wait for each other now and then.
 pub(super) fn slot() -> i32 {
-    let random = i32::try_from(Uuid::now_v7().as_u128() % 1024).unwrap_or(0);
-    1 + random % SLOTS
+    let random = Uuid::now_v7().as_u128() % SLOTS.unsigned_abs() as u128;
+    1 + i32::try_from(random).unwrap_or(0)
 }
 
 /// What all lanes share.

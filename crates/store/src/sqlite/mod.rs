@@ -35,6 +35,7 @@ mod suppression;
 mod sweep;
 mod template;
 mod verify;
+mod waiting;
 mod way;
 mod writer;
 

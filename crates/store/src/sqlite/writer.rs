@@ -5,7 +5,7 @@
 //! a savepoint around each. (Savepoints for all would be simpler, but SQLite then copies every
 //! page that a job touches: measured, that cost half of the throughput.)
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,19 +21,16 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::error::store_error;
 use super::memory::Memory;
+use super::waiting::Waiting;
 use super::{micros, now_of};
 
-/// At most this many jobs share a commit.
-const JOBS_PER_FLUSH: usize = 1024;
 /// At most this many jobs wait; further callers wait outside, where they can be refused.
 const JOBS_WAITING: usize = 8192;
-/// At most this many jobs with new emails do while others wait, too.
-const NEW_BESIDE_OTHERS: usize = 64;
 /// How often an idle writer looks whether another process changed the file.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A caller's work, and the way back to the caller.
-trait Job: Send {
+pub(super) trait Job: Send {
     /// Whether it brings new emails.
     fn is_new(&self) -> bool;
     /// Does the work inside the shared transaction. May be called again after a rollback.
@@ -269,40 +266,6 @@ fn write(
     }
 }
 
-/// Jobs that wait for their flush.
-#[derive(Default)]
-struct Waiting {
-    new: VecDeque<Box<dyn Job>>,
-    others: VecDeque<Box<dyn Job>>,
-}
-
-impl Waiting {
-    fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.others.is_empty()
-    }
-
-    fn push(&mut self, job: Box<dyn Job>) {
-        match job.is_new() {
-            true => self.new.push_back(job),
-            false => self.others.push_back(job),
-        }
-    }
-
-    /// The jobs of the next flush. A connection to a mail server stands still while its email waits
-    /// for the gate, and a new email takes far longer to write than a gate: of these only so many
-    /// come along when there are others.
-    fn take(&mut self) -> Vec<Box<dyn Job>> {
-        let new = match self.others.is_empty() {
-            true => JOBS_PER_FLUSH,
-            false => NEW_BESIDE_OTHERS,
-        };
-        let new = new.min(self.new.len());
-        let others = self.others.len().min(JOBS_PER_FLUSH - new);
-        let others = self.others.drain(..others);
-        others.chain(self.new.drain(..new)).collect()
-    }
-}
-
 fn data_version(connection: &Connection) -> Option<i64> {
     connection
         .prepare_cached("PRAGMA data_version")
@@ -455,32 +418,6 @@ mod tests {
             .run(move |flush| flush.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))))
             .await
             .unwrap()
-    }
-
-    #[test]
-    fn new_emails_let_others_pass_and_are_not_held_up_for_ever() {
-        struct Idle(bool);
-        impl Job for Idle {
-            fn is_new(&self) -> bool {
-                self.0
-            }
-            fn run(&mut self, _: &mut Flush<'_>) {}
-            fn answer(self: Box<Self>, _: StoreResult<()>) {}
-        }
-        let taken = |new: usize, others: usize| {
-            let mut waiting = Waiting::default();
-            let jobs = std::iter::repeat_n(true, new).chain(std::iter::repeat_n(false, others));
-            jobs.for_each(|is_new| waiting.push(Box::new(Idle(is_new))));
-            let jobs = waiting.take();
-            let new = jobs.iter().filter(|job| job.is_new()).count();
-            (new, jobs.len() - new)
-        };
-        assert_eq!(taken(5000, 0), (JOBS_PER_FLUSH, 0));
-        assert_eq!(taken(5000, 10), (NEW_BESIDE_OTHERS, 10));
-        assert_eq!(taken(3, 10), (3, 10));
-        assert_eq!(taken(0, 5000), (0, JOBS_PER_FLUSH));
-        let left = JOBS_PER_FLUSH - NEW_BESIDE_OTHERS;
-        assert_eq!(taken(5000, 5000), (NEW_BESIDE_OTHERS, left));
     }
 
     #[tokio::test]
