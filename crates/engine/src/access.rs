@@ -3,7 +3,7 @@
 //! A key is shown once, when it is made; only its SHA-256 is kept. Its 256 random bits make a
 //! slow hash needless.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use posthaste_core::admin::{Admin, Role};
 use posthaste_core::port::{Actor, ApiKey, SharedStore, StoreError, StoreResult};
@@ -120,6 +120,7 @@ pub struct Access {
     /// Once there was a key or an admin, loopback without either is over, even if all are revoked
     /// or removed.
     has_credentials: AtomicBool,
+    changes: AtomicU64,
 }
 
 impl Access {
@@ -129,7 +130,14 @@ impl Access {
         Self {
             store,
             has_credentials: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
         }
+    }
+
+    /// How often keys were made or revoked by this: what was looked up before the last time may be
+    /// otherwise now.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
     }
 
     /// Makes a key. The secret is in the answer and nowhere else.
@@ -158,9 +166,10 @@ impl Access {
             created_at: self.store.now(),
             revoked_at: None,
         };
-        self.store
-            .create_key(key.clone(), hash(&secret), actor)
-            .await?;
+        let created = self.store.create_key(key.clone(), hash(&secret), actor);
+        let created = created.await;
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        created?;
         Ok((key, secret))
     }
 
@@ -200,7 +209,9 @@ impl Access {
 
     /// Revokes a key at once; `false` if there is none.
     pub async fn revoke(&self, id: &str, actor: &Actor) -> StoreResult<bool> {
-        self.store.revoke_key(id, actor).await
+        let revoked = self.store.revoke_key(id, actor).await;
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        revoked
     }
 }
 

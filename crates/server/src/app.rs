@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use posthaste_core::port::{Broker, MessageBroker};
 use posthaste_engine::intake::LARGEST_MESSAGE_BYTES;
 use posthaste_engine::{
@@ -16,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Doorkeeper;
 use crate::desk::Pulse;
-use crate::route::docs;
+use crate::route::docs::Docs;
 use crate::route::health::TransportHealth;
 use crate::route::metrics::build_info;
 
@@ -155,16 +154,12 @@ pub(crate) struct App {
     pub(crate) body_kib: Arc<Semaphore>,
     /// Cancelled when the server begins to drain.
     pub(crate) shutdown: CancellationToken,
-    pub(crate) openapi: Bytes,
-    pub(crate) docs: Bytes,
+    /// The API's description.
+    pub(crate) docs: Docs,
 }
 
 impl App {
-    pub(crate) fn new(
-        parts: ServerParts,
-        shutdown: CancellationToken,
-        openapi: Option<&utoipa::openapi::OpenApi>,
-    ) -> Self {
+    pub(crate) fn new(parts: ServerParts, shutdown: CancellationToken) -> Self {
         let limits = parts.limits;
         Self {
             intake: parts.intake,
@@ -197,8 +192,7 @@ impl App {
             live_streams: Arc::new(Semaphore::new(MOST_LIVE_STREAMS)),
             body_kib: Arc::new(Semaphore::new(limits.all_bodies_bytes / 1024)),
             shutdown,
-            openapi: openapi.map(docs::document).unwrap_or_default(),
-            docs: openapi.map(docs::page).unwrap_or_default(),
+            docs: Docs::of(parts.version),
         }
     }
     /// Whether mail is captured here instead of sent, by one of the transports at least.

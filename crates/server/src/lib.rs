@@ -43,14 +43,14 @@ pub fn router(parts: ServerParts) -> Router {
 
 /// Everything the server answers; not ready any more once `shutdown` is cancelled.
 fn router_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
-    let (described, mut openapi) = route::described().split_for_parts();
-    parts.version.clone_into(&mut openapi.info.version);
     let routes = if parts.serves_api {
-        described.merge(route::pages()).merge(desk::pages())
+        Router::from(route::described())
+            .merge(route::pages())
+            .merge(desk::pages())
     } else {
         route::watched().into()
     };
-    let app = Arc::new(App::new(parts, shutdown, Some(&openapi)));
+    let app = Arc::new(App::new(parts, shutdown));
     around::start_at_zero(&app.metrics);
     routes
         .fallback(no_such_route)
@@ -85,7 +85,7 @@ pub fn desk_until(parts: ServerParts, shutdown: CancellationToken) -> Router {
         serves_api: false,
         ..parts
     };
-    let app = Arc::new(App::new(parts, shutdown, None));
+    let app = Arc::new(App::new(parts, shutdown));
     Router::from(route::outbox())
         .merge(desk::pages())
         .method_not_allowed_fallback(method_not_allowed)

@@ -11,7 +11,7 @@ use crate::problem::{FieldProblem, Kind, Problem};
 /// The OpenAPI 3.1 document as JSON.
 #[must_use]
 pub fn openapi() -> String {
-    let (_, openapi) = crate::route::described().split_for_parts();
+    let openapi = crate::route::described().into_openapi();
     openapi.to_pretty_json().unwrap_or_default()
 }
 

@@ -7,6 +7,7 @@ mod password;
 mod throttle;
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -73,6 +74,7 @@ pub struct Admins {
     session: Duration,
     passwords: Passwords,
     throttle: Mutex<Throttle>,
+    changes: AtomicU64,
 }
 
 impl Admins {
@@ -84,7 +86,14 @@ impl Admins {
             session,
             passwords: Passwords::default(),
             throttle: Mutex::default(),
+            changes: AtomicU64::new(0),
         }
+    }
+
+    /// How often admins were made by this: what was looked up before the last time may be otherwise
+    /// now.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
     }
 
     /// How long a login lasts.
@@ -104,8 +113,9 @@ impl Admins {
         let name = checked_name(name)?;
         password::check(&name, password)?;
         let hash = self.passwords.hash(password).await?;
-        let created = self.store.create_admin(&name, role, &hash, actor).await?;
-        created.ok_or(AdminError::Exists(name))
+        let created = self.store.create_admin(&name, role, &hash, actor).await;
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        created?.ok_or(AdminError::Exists(name))
     }
 
     /// Gives an admin another password, which ends all their sessions.

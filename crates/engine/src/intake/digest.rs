@@ -3,19 +3,36 @@
 
 use std::io::{self, BufWriter, Write};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 /// How much is gathered before it is hashed: JSON is written in small pieces.
 const AT_ONCE: usize = 1024;
 
-/// SHA-256 of a request as JSON, maps in the order of their keys. The text itself, which may be
-/// large, is never put together.
+/// SHA-256 of a request as JSON, maps in the order of their keys and digests in place of bodies. That
+/// text, which may be large, is never put together.
 pub(super) fn of(request: &impl Serialize) -> [u8; 32] {
     let mut writer = BufWriter::with_capacity(AT_ONCE, Hasher::default());
     let written = serde_json::to_writer(&mut writer, request).ok();
     let hasher = written.and_then(|()| writer.into_inner().ok());
     hasher.unwrap_or_default().0.finalize().into()
+}
+
+/// Writes the digest of a body in its place: what is large is hashed as it is. Escaping it for JSON
+/// took longer than hashing it.
+pub(super) fn of_body<S: Serializer>(body: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(&Sha256::digest(body))
+}
+
+/// The same, of a body that may be missing.
+pub(super) fn of_body_if_any<S: Serializer>(
+    body: &Option<String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match body {
+        Some(body) => of_body(body, serializer),
+        None => serializer.serialize_none(),
+    }
 }
 
 /// Hashes what is written to it.
@@ -35,8 +52,10 @@ impl Write for Hasher {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
-    use crate::intake::EmailRequest;
+    use crate::intake::{AttachmentRequest, EmailRequest};
 
     #[test]
     fn the_digest_is_that_of_the_whole_text() {
@@ -44,12 +63,41 @@ mod tests {
             let request = EmailRequest {
                 from: "ann@example.org".into(),
                 to: vec!["bob@example.org".into()],
-                text: Some("a \"quoted\" line\r\n".repeat(size / 17)),
-                html: Some("x".repeat(size)),
+                subject: "a \"quoted\" line\r\n".repeat(size / 17),
                 ..EmailRequest::default()
             };
             let whole = serde_json::to_vec(&request).unwrap();
             assert_eq!(of(&request), <[u8; 32]>::from(Sha256::digest(whole)));
         }
+    }
+
+    #[test]
+    fn requests_that_differ_in_a_body_have_other_digests() {
+        let attached = |content: &str| AttachmentRequest {
+            content: content.into(),
+            ..AttachmentRequest::default()
+        };
+        let request = |text: Option<&str>, html: Option<&str>, file: &str| {
+            of(&EmailRequest {
+                text: text.map(Into::into),
+                html: html.map(Into::into),
+                attachments: vec![attached(file)],
+                ..EmailRequest::default()
+            })
+        };
+        let digests = [
+            request(None, None, ""),
+            request(Some(""), None, ""),
+            request(Some("a"), None, ""),
+            request(Some("b"), None, ""),
+            request(None, Some("a"), ""),
+            request(Some("a"), Some("b"), ""),
+            request(Some("b"), Some("a"), ""),
+            request(None, None, "a"),
+            request(None, None, "b"),
+        ];
+        let different: HashSet<_> = digests.iter().collect();
+        assert_eq!(different.len(), digests.len());
+        assert_eq!(digests[2], request(Some("a"), None, ""));
     }
 }

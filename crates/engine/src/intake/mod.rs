@@ -6,6 +6,7 @@ mod aside;
 mod calendar;
 mod digest;
 pub(crate) mod field_check;
+mod finish;
 mod inline;
 mod mime;
 mod postbox;
@@ -28,6 +29,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::aside::Aside;
+use self::finish::finish;
 pub use self::inline::{Delivered, FirstAttempt, Reserved};
 use self::postbox::Postbox;
 use self::rejected::Rejected;
@@ -176,13 +178,9 @@ impl Intake {
             }
         }
         // A caller that hangs up must not keep the rest from being done.
-        let (intake, count) = (Arc::clone(self), emails.len());
-        let keeping = tokio::spawn(async move { intake.keep_or_send(emails, now).await });
-        let mut kept = keeping.await.unwrap_or_else(|error| {
-            let error = StoreError::Unavailable(error.to_string());
-            vec![Err(Refused::Store(error)); count]
-        });
-        let mut kept = kept.drain(..);
+        let intake = Arc::clone(self);
+        let keeping = finish(async move { intake.keep_or_send(emails, now).await });
+        let mut kept = keeping.await.into_iter();
         answers
             .into_iter()
             .filter_map(|answer| answer.or_else(|| kept.next()))

@@ -52,6 +52,7 @@ pub struct AttachmentRequest {
     /// Its type; `application/octet-stream` if left out.
     pub content_type: Option<String>,
     /// Its bytes in base64.
+    #[serde(serialize_with = "digest::of_body")]
     pub content: String,
     /// For HTML that shows it inline as `cid:…`.
     pub content_id: Option<String>,
@@ -96,8 +97,10 @@ pub struct EmailRequest {
     /// The subject.
     pub subject: String,
     /// The text body.
+    #[serde(serialize_with = "digest::of_body_if_any")]
     pub text: Option<String>,
     /// The HTML body.
+    #[serde(serialize_with = "digest::of_body_if_any")]
     pub html: Option<String>,
     /// A template to render instead.
     pub template: Option<String>,

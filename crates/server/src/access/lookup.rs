@@ -2,17 +2,25 @@
 //!
 //! Every request asks the store who its key belongs to, so that a revoked key is refused at
 //! once. Under load many ask the same at the same time: those who arrived before a look-up
-//! began share its answer. An answer never serves a request that arrived after its look-up
-//! began, so this is not a cache, and there is nothing to grow stale.
+//! began share its answer, and so do those who come within a few milliseconds, which is less than
+//! it takes to tell anyone that a key was revoked elsewhere. What this process itself changes
+//! counts from the next request on.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use posthaste_core::port::StoreResult;
 use tokio::sync::Mutex;
+use tokio::time::{Duration, Instant};
+
+/// For how long an answer serves those who come after its look-up began, in look-ups that are made
+/// by every request.
+pub(super) const SHARED_FOR: Duration = Duration::from_millis(5);
 
 /// Look-ups of values by keys.
 pub(super) struct Lookups<K, V> {
     slots: Box<[Slot<K, V>]>,
+    shared_for: Duration,
 }
 
 struct Slot<K, V> {
@@ -22,44 +30,65 @@ struct Slot<K, V> {
 
 struct Answer<K, V> {
     key: K,
-    /// Who had arrived when the look-up began.
+    /// Who had arrived when the look-up began, when that was, and after how many changes.
     serves_up_to: u64,
-    value: V,
+    asked_at: Instant,
+    changes: u64,
+    value: StoreResult<V>,
 }
 
 impl<K: PartialEq, V: Clone> Lookups<K, V> {
-    /// Look-ups of which at most `slots` run at once.
-    pub(super) fn new(slots: usize) -> Self {
+    /// Look-ups of which at most `slots` run at once, and whose answers also serve those who come
+    /// within this time.
+    pub(super) fn new(slots: usize, shared_for: Duration) -> Self {
         let slot = || Slot {
             arrivals: AtomicU64::new(0),
             last: Mutex::new(None),
         };
         Self {
             slots: std::iter::repeat_with(slot).take(slots).collect(),
+            shared_for,
         }
     }
 
-    /// The value for `key`, as it is now. `spread` puts keys that differ into different slots.
-    pub(super) async fn get(&self, spread: usize, key: K, look_up: impl Future<Output = V>) -> V {
+    /// The value for `key`, as it is now. `spread` puts keys that differ into different slots;
+    /// `changes` says how often this process changed anything.
+    pub(super) async fn get(
+        &self,
+        spread: usize,
+        key: K,
+        changes: impl Fn() -> u64,
+        look_up: impl Future<Output = StoreResult<V>>,
+    ) -> StoreResult<V> {
         let slot = &self.slots[spread % self.slots.len()];
         let number = slot.arrivals.fetch_add(1, Ordering::SeqCst) + 1;
         let mut last = slot.last.lock().await;
         if let Some(answer) = &*last
-            && answer.serves_up_to >= number
             && answer.key == key
+            && (answer.serves_up_to >= number || self.is_fresh(answer, changes()))
         {
             return answer.value.clone();
         }
         // Requests come in bursts: whoever is about to ask as well gets the same answer.
         tokio::task::yield_now().await;
         let serves_up_to = slot.arrivals.load(Ordering::SeqCst);
+        let (asked_at, changes) = (Instant::now(), changes());
         let value = look_up.await;
         *last = Some(Answer {
             key,
             serves_up_to,
+            asked_at,
+            changes,
             value: value.clone(),
         });
         value
+    }
+
+    /// Whether an answer serves those who come now, too. That something went wrong does not.
+    fn is_fresh(&self, answer: &Answer<K, V>, changes: u64) -> bool {
+        answer.value.is_ok()
+            && answer.changes == changes
+            && answer.asked_at.elapsed() < self.shared_for
     }
 }
 
@@ -68,13 +97,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
+    use posthaste_core::port::StoreError;
     use tokio::sync::Notify;
 
     use super::*;
 
     #[tokio::test]
     async fn those_who_wait_share_the_next_answer_but_never_one_that_began_before_them() {
-        let lookups = Arc::new(Lookups::<u8, usize>::new(1));
+        let lookups = Arc::new(Lookups::<u8, usize>::new(1, Duration::ZERO));
         let asked = Arc::new(AtomicUsize::new(0));
         let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let first = {
@@ -84,9 +114,9 @@ mod tests {
                 let look_up = async {
                     began.notify_one();
                     go_on.notified().await;
-                    asked.fetch_add(1, Ordering::SeqCst)
+                    Ok(asked.fetch_add(1, Ordering::SeqCst))
                 };
-                lookups.get(0, 7, look_up).await
+                lookups.get(0, 7, || 0, look_up).await
             })
         };
         began.notified().await;
@@ -94,8 +124,8 @@ mod tests {
             .map(|_| {
                 let (lookups, asked) = (Arc::clone(&lookups), Arc::clone(&asked));
                 tokio::spawn(async move {
-                    let look_up = async { asked.fetch_add(1, Ordering::SeqCst) };
-                    lookups.get(0, 7, look_up).await
+                    let look_up = async { Ok(asked.fetch_add(1, Ordering::SeqCst)) };
+                    lookups.get(0, 7, || 0, look_up).await
                 })
             })
             .collect();
@@ -103,17 +133,33 @@ mod tests {
             tokio::task::yield_now().await;
         }
         go_on.notify_one();
-        assert_eq!(first.await.unwrap(), 0);
+        assert_eq!(first.await.unwrap().unwrap(), 0);
         for task in later {
-            assert_eq!(task.await.unwrap(), 1, "all share the second look-up");
+            let shared = task.await.unwrap().unwrap();
+            assert_eq!(shared, 1, "all share the second look-up");
         }
         assert_eq!(asked.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]
     async fn another_key_is_looked_up_for_itself() {
-        let lookups = Lookups::<u8, &str>::new(1);
-        assert_eq!(lookups.get(0, 1, async { "one" }).await, "one");
-        assert_eq!(lookups.get(0, 2, async { "two" }).await, "two");
+        let lookups = Lookups::<u8, &str>::new(1, SHARED_FOR);
+        let one = lookups.get(0, 1, || 0, async { Ok("one") });
+        assert_eq!(one.await.unwrap(), "one");
+        let two = lookups.get(0, 2, || 0, async { Ok("two") });
+        assert_eq!(two.await.unwrap(), "two");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_serves_others_for_a_moment_unless_something_was_changed() {
+        let lookups = Lookups::<u8, u8>::new(1, SHARED_FOR);
+        let get = |changes: u64, value| lookups.get(0, 7, move || changes, async move { value });
+        assert_eq!(get(0, Ok(1)).await.unwrap(), 1);
+        assert_eq!(get(0, Ok(2)).await.unwrap(), 1);
+        assert_eq!(get(1, Ok(3)).await.unwrap(), 3);
+        tokio::time::advance(SHARED_FOR).await;
+        let away = StoreError::Unavailable("away".into());
+        assert!(get(1, Err(away)).await.is_err());
+        assert_eq!(get(1, Ok(4)).await.unwrap(), 4);
     }
 }

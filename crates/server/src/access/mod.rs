@@ -10,6 +10,7 @@ mod visitor;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
@@ -18,7 +19,7 @@ use posthaste_core::port::StoreResult;
 use posthaste_engine::{Access, Admins, Caller};
 use sha2::{Digest, Sha256};
 
-use self::lookup::Lookups;
+use self::lookup::{Lookups, SHARED_FOR};
 pub(crate) use self::loopback::{is_on_loopback, why_not_loopback};
 pub(crate) use self::session::{begun, came_by_https, origin_of, over, own_site};
 pub(crate) use self::visitor::{Fields, Form, NOTICE_COOKIE, Submitted, TurnedAway, Visitor};
@@ -38,9 +39,9 @@ const FOR_BROWSERS: &str = "/api/admin/";
 pub(crate) struct Doorkeeper {
     access: Arc<Access>,
     admins: Arc<Admins>,
-    keys: Lookups<[u8; 32], StoreResult<Option<Arc<Caller>>>>,
-    sessions: Lookups<[u8; 32], StoreResult<Option<Arc<Caller>>>>,
-    any_credentials: Lookups<(), StoreResult<bool>>,
+    keys: Lookups<[u8; 32], Option<Arc<Caller>>>,
+    sessions: Lookups<[u8; 32], Option<Arc<Caller>>>,
+    any_credentials: Lookups<(), bool>,
     on_loopback: Arc<Caller>,
     /// Whether anyone on this machine may come in while there is no admin and no key.
     opens_locally: bool,
@@ -67,9 +68,9 @@ impl Doorkeeper {
         Self {
             access,
             admins,
-            keys: Lookups::new(16),
-            sessions: Lookups::new(16),
-            any_credentials: Lookups::new(1),
+            keys: Lookups::new(16, SHARED_FOR),
+            sessions: Lookups::new(16, Duration::ZERO),
+            any_credentials: Lookups::new(1, SHARED_FOR),
             on_loopback: Arc::new(Caller::loopback()),
             opens_locally,
         }
@@ -148,7 +149,9 @@ impl Doorkeeper {
             Ok(session.map(|session| Arc::new(Caller::of_admin(&session.admin))))
         };
         let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-        self.sessions.get(usize::from(hash[0]), hash, look_up).await
+        self.sessions
+            .get(usize::from(hash[0]), hash, || self.changes(), look_up)
+            .await
     }
 
     async fn holder(&self, secret: &str) -> StoreResult<Option<Arc<Caller>>> {
@@ -157,7 +160,9 @@ impl Doorkeeper {
             Ok(caller.map(Arc::new))
         };
         let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-        self.keys.get(usize::from(hash[0]), hash, look_up).await
+        self.keys
+            .get(usize::from(hash[0]), hash, || self.changes(), look_up)
+            .await
     }
 
     /// Whether whoever comes has to prove who they are.
@@ -168,7 +173,14 @@ impl Doorkeeper {
     /// Whether there is anything to prove who one is with.
     async fn has_credentials(&self) -> StoreResult<bool> {
         let look_up = self.access.has_credentials();
-        self.any_credentials.get(0, (), look_up).await
+        self.any_credentials
+            .get(0, (), || self.changes(), look_up)
+            .await
+    }
+
+    /// How often this process changed who may come in.
+    fn changes(&self) -> u64 {
+        self.access.changes() + self.admins.changes()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The description of the API, for programs and for people.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -13,30 +13,52 @@ use crate::app::App;
 use crate::page::{self, Guard};
 use crate::problem::Kind;
 
-/// The OpenAPI document as JSON.
-pub(crate) fn document(openapi: &utoipa::openapi::OpenApi) -> Bytes {
-    openapi.to_json().unwrap_or_default().into()
+/// The description, made when someone asks for it first: most processes are never asked.
+pub(crate) struct Docs {
+    /// The version that it is of.
+    version: &'static str,
+    openapi: OnceLock<Bytes>,
+    page: OnceLock<Bytes>,
 }
 
-/// The page, made once.
-pub(crate) fn page(openapi: &utoipa::openapi::OpenApi) -> Bytes {
-    let document = serde_json::to_value(openapi).unwrap_or_default();
-    let page = page::layout("API", &content(&document), true);
-    page.into_string().into()
+impl Docs {
+    pub(crate) const fn of(version: &'static str) -> Self {
+        Self {
+            version,
+            openapi: OnceLock::new(),
+            page: OnceLock::new(),
+        }
+    }
+
+    fn description(&self) -> utoipa::openapi::OpenApi {
+        let mut openapi = super::described().into_openapi();
+        self.version.clone_into(&mut openapi.info.version);
+        openapi
+    }
 }
 
 /// The OpenAPI document.
 pub(crate) async fn openapi(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let docs = &app.docs;
+    let document = docs
+        .openapi
+        .get_or_init(|| docs.description().to_json().unwrap_or_default().into());
     let headers = [
         (CONTENT_TYPE, "application/json"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    (headers, app.openapi.clone())
+    (headers, document.clone())
 }
 
 /// The page.
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Response {
-    page::document(Guard::Page, "text/html; charset=utf-8", app.docs.clone())
+    let docs = &app.docs;
+    let page = docs.page.get_or_init(|| {
+        let document = serde_json::to_value(docs.description()).unwrap_or_default();
+        let page = page::layout("API", &content(&document), true);
+        page.into_string().into()
+    });
+    page::document(Guard::Page, "text/html; charset=utf-8", page.clone())
 }
 
 fn content(document: &Value) -> Markup {

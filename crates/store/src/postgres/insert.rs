@@ -25,6 +25,8 @@ use crate::ledger::{First, rounded_up};
 /// due. If it cannot, it says so; if it dies before it can, the sender finds the email by this time
 /// being long ago. (`IS TRUE` makes PostgreSQL look each id up in a table of the new ones instead of
 /// going through all of them for each.)
+///
+/// A list that ends before the others is filled up with nulls; see [`sparse`].
 pub(super) const INSERT: &str = "WITH now (now) AS MATERIALIZED (SELECT posthaste_now()),
      fresh AS (
          INSERT INTO email (id, owner, message_key, payload_hash, template, priority,
@@ -49,13 +51,13 @@ pub(super) const INSERT: &str = "WITH now (now) AS MATERIALIZED (SELECT posthast
              max_attempts, next_attempt_at, locked_until, lease_token, worker, started_at,
              lost_count, unknown_count, possible_duplicate, last_queued_at, inline, priority)
          SELECT u.id, CASE WHEN u.begins THEN 'sending' ELSE 'pending' END,
-             CASE WHEN u.begins THEN 'preparing' ELSE 'idle' END, u.begins::int, 0, 0,
+             CASE WHEN u.begins THEN 'preparing' ELSE 'idle' END, (u.begins IS TRUE)::int, 0, 0,
              u.max_attempts, coalesce(u.send_at, now.now),
              CASE WHEN u.begins THEN now.now + $26::int8 * interval '1 microsecond' END,
-             u.begins::int, CASE WHEN u.begins THEN $25::text END,
+             (u.begins IS TRUE)::int, CASE WHEN u.begins THEN $25::text END,
              CASE WHEN u.begins THEN now.now END, 0, 0, false,
              CASE WHEN u.ticketed AND coalesce(u.send_at, now.now) <= now.now THEN now.now END,
-             u.inline, CASE u.priority WHEN 'high' THEN 0 WHEN 'low' THEN 2 ELSE 1 END
+             u.inline IS TRUE, CASE u.priority WHEN 'high' THEN 0 WHEN 'low' THEN 2 ELSE 1 END
          FROM now, unnest($1::uuid[], $6::text[], $16::timestamptz[], $21::int4[], $22::bool[],
                  $23::bool[], $24::bool[])
              AS u (id, priority, send_at, max_attempts, ticketed, inline, begins)
@@ -137,6 +139,12 @@ impl<'a> Insert<'a> {
         fn column<'a, T>(emails: &[&'a NewEntry], of: impl Fn(&'a NewEmail) -> T) -> Vec<T> {
             emails.iter().map(|entry| of(&entry.email)).collect()
         }
+        fn maybe<'a, T>(
+            emails: &[&'a NewEntry],
+            of: impl Fn(&'a NewEmail) -> Option<T>,
+        ) -> Vec<Option<T>> {
+            sparse(emails.iter().map(|entry| of(&entry.email)))
+        }
         let all = &*self.emails;
         let written = |at: usize| -> Vec<&str> { self.json.iter().map(|j| &*j[at]).collect() };
         let count = |e: &NewEmail| i32::try_from(e.envelope.recipients.len()).unwrap_or(i32::MAX);
@@ -144,9 +152,9 @@ impl<'a> Insert<'a> {
             let first = e.envelope.recipients.first();
             first.map(Address::folded).unwrap_or_default()
         };
-        let is_first =
-            |who: First| -> Vec<bool> { all.iter().map(|entry| entry.first == who).collect() };
-        let begins: Vec<bool> = all.iter().map(|entry| entry.begins.is_some()).collect();
+        let those = |chosen: &dyn Fn(&NewEntry) -> bool| -> Vec<Option<bool>> {
+            sparse(all.iter().map(|entry| chosen(entry).then_some(true)))
+        };
         // All of one process have the same sender.
         let holder = all.iter().find_map(|entry| entry.begins.as_ref());
         let worker = holder.map(|(worker, _)| &**worker);
@@ -156,7 +164,7 @@ impl<'a> Insert<'a> {
             &column(all, |e| &*e.owner),
             &column(all, |e| &*e.message_key),
             &column(all, |e| e.payload_hash.as_slice()),
-            &column(all, |e| e.template.as_deref()),
+            &maybe(all, |e| e.template.as_deref()),
             &column(all, |e| e.priority.as_str()),
             &column(all, |e| e.envelope.from.as_str()),
             &written(0),
@@ -167,15 +175,15 @@ impl<'a> Insert<'a> {
             &column(all, |e| &*e.summary.subject),
             &written(2),
             &written(3),
-            &column(all, |e| e.send_at.map(rounded_up)),
-            &column(all, |e| e.expires_at),
-            &column(all, |e| e.traceparent.as_deref()),
+            &maybe(all, |e| e.send_at.map(rounded_up)),
+            &maybe(all, |e| e.expires_at),
+            &maybe(all, |e| e.traceparent.as_deref()),
             &column(all, |e| &e.content[..]),
-            &column(all, |e| e.route.as_deref()),
-            &column(all, |e| e.max_attempts.map(int)),
-            &is_first(First::Ticket),
-            &is_first(First::Caller),
-            &begins,
+            &maybe(all, |e| e.route.as_deref()),
+            &maybe(all, |e| e.max_attempts.map(int)),
+            &those(&|entry| entry.first == First::Ticket),
+            &those(&|entry| entry.first == First::Caller),
+            &those(&|entry| entry.begins.is_some()),
             &worker,
             &lease,
             &self.slot,
@@ -211,6 +219,15 @@ impl<'a> Insert<'a> {
             }
         }
         Ok(others)
+    }
+}
+
+/// The values of a column, or none at all if all are null. PostgreSQL fills up what is missing, and
+/// a list without values costs it nothing.
+fn sparse<T>(values: impl Iterator<Item = Option<T>> + Clone) -> Vec<Option<T>> {
+    match values.clone().all(|value| value.is_none()) {
+        true => Vec::new(),
+        false => values.collect(),
     }
 }
 

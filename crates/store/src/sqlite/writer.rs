@@ -43,7 +43,8 @@ struct Work<T, F> {
     work: F,
     is_new: bool,
     result: Option<StoreResult<T>>,
-    caller: oneshot::Sender<StoreResult<T>>,
+    /// The work goes back with the result: whoever made it lets go of it, not the one writer.
+    caller: oneshot::Sender<(StoreResult<T>, F)>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -62,9 +63,15 @@ where
 
     fn answer(self: Box<Self>, committed: StoreResult<()>) {
         let not_run = || Err(StoreError::Unavailable("the store is closed".into()));
-        let Self { result, caller, .. } = *self;
+        let Self {
+            work,
+            result,
+            caller,
+            ..
+        } = *self;
+        let result = committed.and_then(|()| result.unwrap_or_else(not_run));
         // The caller may have gone; the work is done all the same.
-        let _ = caller.send(committed.and_then(|()| result.unwrap_or_else(not_run)));
+        let _ = caller.send((result, work));
     }
 }
 
@@ -218,7 +225,8 @@ impl Writer {
             _permit: permit,
         };
         self.jobs.send(Box::new(work)).map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        let (result, _work) = answered.await.map_err(|_| gone())?;
+        result
     }
 
     /// Resolves when another process changed the file.
