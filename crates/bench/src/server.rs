@@ -2,13 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::client::Client;
 use crate::rig::member::send;
+
+/// When its broker must be reached.
+const BROKER: Duration = Duration::from_secs(10);
 
 /// A running server; it is killed when this is dropped.
 pub(crate) struct Server {
@@ -30,7 +36,8 @@ pub(crate) fn beside_this_program() -> anyhow::Result<PathBuf> {
 }
 
 impl Server {
-    /// Starts it with these arguments and environment variables, and waits until it listens.
+    /// Starts it with these arguments and environment variables, and waits until it listens and its
+    /// broker, if it has one, takes tickets.
     pub(crate) async fn start(
         binary: &Path,
         arguments: &[&str],
@@ -72,6 +79,7 @@ impl Server {
         };
         // Its output goes on being read: a closed pipe is not what is measured.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        await_broker(&address).await?;
         Ok(Self {
             child,
             address,
@@ -95,6 +103,25 @@ impl Server {
         anyhow::ensure!(send("TERM", id), "process {id} cannot be asked to end");
         self.child.wait().await?;
         Ok(())
+    }
+}
+
+/// Emails that come before the broker is reached wait in the store for a scheduler, which the process
+/// may not have. That is right, but not what is measured.
+async fn await_broker(address: &str) -> anyhow::Result<()> {
+    let give_up = Instant::now() + BROKER;
+    loop {
+        let (_, health) = Client::connect(address).await?.get("/readyz").await?;
+        let health: Value = serde_json::from_str(&health)?;
+        let degraded = health["degraded"].as_array();
+        if !degraded.is_some_and(|all| all.iter().any(|one| one == "broker")) {
+            return Ok(());
+        }
+        anyhow::ensure!(
+            Instant::now() < give_up,
+            "the server does not reach RabbitMQ"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -129,6 +129,30 @@ async fn no_hot_query_touches_what_is_over() {
 }
 
 #[tokio::test]
+async fn what_is_written_is_found_by_its_id_also_by_plans_that_were_made_on_an_empty_table() {
+    let database = Database::fresh().await;
+    let options = PostgresOptions::new(database.url());
+    let _store = PostgresStore::open(options).await.unwrap();
+    let beside = database.beside().await;
+    beside.batch_execute(BY_INDEX_ONLY).await.unwrap();
+    for sql in PostgresStore::hot_writes() {
+        let execute = prepare(&beside, sql).await;
+        let explain = format!("EXPLAIN (FORMAT JSON) EXECUTE {execute}");
+        let plan: serde_json::Value = beside.query_one(&explain, &[]).await.unwrap().get(0);
+        let mut found = Vec::new();
+        nodes(&plan, &mut found);
+        let tables = ["email", "email_log", "email_attempt"];
+        let touched = found
+            .iter()
+            .filter(|(_, table, _)| tables.contains(&table.as_str()));
+        for (node, table, index) in touched {
+            let is_by_id = node == "Index Scan" && *index == format!("{table}_pkey");
+            assert!(is_by_id || node == "ModifyTable", "{sql}: {plan:#}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn dead_letters_are_grouped_without_a_look_at_other_emails() {
     let database = Database::fresh().await;
     let options = PostgresOptions::new(database.url());

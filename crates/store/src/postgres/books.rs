@@ -16,8 +16,8 @@ use posthaste_core::port::{Accepted, Started, StoreResult};
 use posthaste_core::status::{DeadReason, Phase, Status};
 use tokio_postgres::Row;
 
-pub(super) use self::statement::{ERASE, INSERT_AUDIT, of_row};
-pub(super) use self::write_back::{Pipeline, Value, int, values};
+pub(super) use self::statement::{ERASE, HOT_WRITES, INSERT_AUDIT, of_row};
+pub(super) use self::write_back::{Pipeline, Value, int, sparse, values};
 use super::insert::NewEntry;
 use super::state_row::{get, named, optional_name, state_of, unsigned};
 use super::suppressed::SuppressionList;

@@ -12,7 +12,7 @@ use posthaste_core::port::{Accepted, StoreResult};
 use tokio_postgres::{Error, GenericClient, Row, Statement};
 use uuid::Uuid;
 
-use super::books::{Books, int};
+use super::books::{Books, int, sparse};
 use super::error::{Trouble, corrupt};
 use super::pool::Values;
 use super::state_row::get;
@@ -219,15 +219,6 @@ impl<'a> Insert<'a> {
             }
         }
         Ok(others)
-    }
-}
-
-/// The values of a column, or none at all if all are null. PostgreSQL fills up what is missing, and
-/// a list without values costs it nothing.
-fn sparse<T>(values: impl Iterator<Item = Option<T>> + Clone) -> Vec<Option<T>> {
-    match values.clone().all(|value| value.is_none()) {
-        true => Vec::new(),
-        false => values.collect(),
     }
 }
 

@@ -46,8 +46,8 @@ mod verify;
 mod way;
 mod writer;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -61,6 +61,7 @@ use self::error::store_error;
 use self::floor::Floor;
 use self::listener::Bell;
 use self::pool::{Connector, Pool};
+use self::statistics::Settled;
 use self::under_way::UnderWay;
 use self::writer::{Wants, Writer};
 use crate::sweep::Sweep;
@@ -154,6 +155,8 @@ pub struct PostgresStore {
     /// Where the search for attempts and for content that are to go stands.
     attempt_sweep: Sweep,
     content_sweep: Sweep,
+    /// What counters of long ago add up to.
+    settled: Mutex<Option<Settled>>,
 }
 
 impl PostgresStore {
@@ -208,6 +211,7 @@ impl PostgresStore {
             senders_floor: Floor::default(),
             attempt_sweep: Sweep::default(),
             content_sweep: Sweep::default(),
+            settled: Mutex::default(),
         })
     }
 
@@ -247,6 +251,15 @@ impl PostgresStore {
 }
 
 impl PostgresStore {
+    /// What is written for every email, for a test that asks PostgreSQL how it would find the rows.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn hot_writes() -> Vec<&'static str> {
+        let mut all = books::HOT_WRITES.to_vec();
+        all.extend([insert::INSERT, schedule::MARK_QUEUED]);
+        all
+    }
+
     /// The query that counts and groups dead letters, for the same kind of test.
     #[doc(hidden)]
     #[must_use]

@@ -50,7 +50,7 @@ pub(super) const NEXT_DUE: &str = "SELECT min(due) FROM (
 /// they have other tokens (`$2`). What `Event::Queued` does, without reading them first. One that
 /// someone else has locked is most likely begun just now, and needs no mark; otherwise its ticket
 /// counts as lost in a while.
-const MARK_QUEUED: &str = concat!(
+pub(super) const MARK_QUEUED: &str = concat!(
     "UPDATE email_log SET locked_until = NULL, last_queued_at = posthaste_now()
      WHERE id = ANY(ARRAY(
          SELECT l.id FROM email_log l

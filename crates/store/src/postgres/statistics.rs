@@ -1,6 +1,9 @@
 //! Numbers about emails, from the counters that are written with the rows.
 
-use posthaste_core::port::{Statistics, StoreResult};
+use std::sync::PoisonError;
+
+use deadpool_postgres::ClientWrapper;
+use posthaste_core::port::{Statistics, Store as _, StoreResult};
 use tokio_postgres::{Error, Row};
 
 use super::PostgresStore;
@@ -8,15 +11,21 @@ use super::error::corrupt;
 use super::state_row::get;
 use crate::statistics::{Moves, added_up, place};
 
-/// All counters by their two ends: ever, in the last hour, in the last day. Writers count in
-/// slots of their own, which are added up here. (Without OFFSET the time is worked out again for each
-/// row, which costs more than all the rest.)
-pub(super) const COUNTERS: &str = "SELECT from_status, to_status, sum(n)::bigint,
-         coalesce(sum(n) FILTER (WHERE minute > present - 60), 0)::bigint,
-         coalesce(sum(n) FILTER (WHERE minute > present - 1440), 0)::bigint
-     FROM stat, (SELECT floor(extract(epoch FROM posthaste_now()) / 60)::bigint AS present
-                 OFFSET 0) AS now
-     GROUP BY 1, 2";
+/// Counters by their two ends, of the minutes from `$1` to before `$2`: ever, in the last hour, in the
+/// last day, by the minute `$3`. Writers count in slots of their own, which are added up here.
+const COUNTERS: &str = "SELECT from_status, to_status, sum(n)::bigint,
+         coalesce(sum(n) FILTER (WHERE minute > $3::int8 - 60), 0)::bigint,
+         coalesce(sum(n) FILTER (WHERE minute > $3::int8 - 1440), 0)::bigint
+     FROM stat WHERE minute >= $1 AND minute < $2 GROUP BY 1, 2";
+
+/// So many minutes back nobody counts any more. What is older is added up once a minute.
+const SETTLED_AFTER: i64 = 70;
+
+/// The sums of what is older, as seen in this minute.
+pub(super) struct Settled {
+    present: i64,
+    moves: Vec<Moves>,
+}
 
 /// Since when the oldest waits, and how many failed ones are due.
 /// The first of each kind is looked up, however many there are: of each state and priority, and of
@@ -53,36 +62,75 @@ pub(super) const WAITING: &str = "WITH RECURSIVE parked (ways) AS (
 
 impl PostgresStore {
     pub(super) async fn all_statistics(&self) -> StoreResult<Statistics> {
+        let present = self.now().as_second().div_euclid(60);
+        let since = present - SETTLED_AFTER;
+        let settled = self.settled(present);
         // One snapshot, so that nothing is missed between two looks.
         let snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        let (counters, waiting) = self
+        let (old, fresh, waiting) = self
             .desk
             .transaction(snapshot, async |client| {
-                let counters = client.prepare_cached(COUNTERS).await?;
                 let waiting = client.prepare_cached(WAITING).await?;
-                let counters = client.query(&counters, &[]).await?;
-                Ok::<_, Error>((counters, client.query_one(&waiting, &[]).await?))
+                let old = match &settled {
+                    Some(_) => Vec::new(),
+                    None => counters(client, [0, since, present]).await?,
+                };
+                let fresh = counters(client, [since, i64::MAX, present]).await?;
+                let waiting = client.query_one(&waiting, &[]).await?;
+                Ok::<_, Error>((old, fresh, waiting))
             })
             .await?;
-        let mut found = numbers_of(&counters)?;
+        let mut moves = match settled {
+            Some(moves) => moves,
+            None => self.settle(present, moves_of(&old)?),
+        };
+        moves.extend(moves_of(&fresh)?);
+        let mut found = added_up(moves);
         found.oldest_waiting = get(&waiting, 0)?;
         found.due = u64::try_from(get::<i64>(&waiting, 1)?).map_err(corrupt)?;
         Ok(found)
     }
+
+    /// What was added up in this very minute, if anything was.
+    fn settled(&self, present: i64) -> Option<Vec<Moves>> {
+        let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let settled = settled.as_ref().filter(|old| old.present == present)?;
+        Some(settled.moves.clone())
+    }
+
+    fn settle(&self, present: i64, moves: Vec<Moves>) -> Vec<Moves> {
+        let settled = Settled {
+            present,
+            moves: moves.clone(),
+        };
+        *self.settled.lock().unwrap_or_else(PoisonError::into_inner) = Some(settled);
+        moves
+    }
 }
 
-/// What the rows of `COUNTERS` say.
+/// The rows of `COUNTERS` with these values.
+pub(super) async fn counters(
+    client: &ClientWrapper,
+    [from, to, present]: [i64; 3],
+) -> Result<Vec<Row>, Error> {
+    let statement = client.prepare_cached(COUNTERS).await?;
+    client.query(&statement, &[&from, &to, &present]).await
+}
+
+/// What rows of `COUNTERS` say, if they are all that there are.
 pub(super) fn numbers_of(rows: &[Row]) -> StoreResult<Statistics> {
-    let lines = rows.iter().map(moves_of).collect::<StoreResult<Vec<_>>>()?;
-    Ok(added_up(lines))
+    Ok(added_up(moves_of(rows)?))
 }
 
-fn moves_of(row: &Row) -> StoreResult<Moves> {
-    Ok(Moves {
-        from: place(get(row, 0)?).map_err(corrupt)?,
-        to: place(get(row, 1)?).map_err(corrupt)?,
-        total: get(row, 2)?,
-        hour: get(row, 3)?,
-        day: get(row, 4)?,
-    })
+fn moves_of(rows: &[Row]) -> StoreResult<Vec<Moves>> {
+    let moves = |row: &Row| {
+        Ok(Moves {
+            from: place(get(row, 0)?).map_err(corrupt)?,
+            to: place(get(row, 1)?).map_err(corrupt)?,
+            total: get(row, 2)?,
+            hour: get(row, 3)?,
+            day: get(row, 4)?,
+        })
+    };
+    rows.iter().map(moves).collect()
 }

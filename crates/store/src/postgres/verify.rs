@@ -16,7 +16,7 @@ use super::PostgresStore;
 use super::error::corrupt;
 use super::message::verify::{self as messages, Counted};
 use super::state_row::{get, named};
-use super::statistics::{COUNTERS, numbers_of};
+use super::statistics::{counters, numbers_of};
 use crate::message;
 use crate::statistics::disagreements;
 
@@ -70,7 +70,7 @@ async fn gather(client: &ClientWrapper, ledger: &[Uuid]) -> Result<Evidence, Err
     let now = client.query_one("SELECT posthaste_now()", &[]).await?;
     let now: Timestamp = now.try_get(0)?;
     let overdue = now.checked_sub(LEASE_GRACE).unwrap_or(now);
-    let counters = client.query(COUNTERS, &[]).await?;
+    let counters = counters(client, [0, i64::MAX, 0]).await?;
     let sql = "SELECT status, count(*) FROM email_log GROUP BY status";
     let statuses = client.query(sql, &[]).await?;
     let missing = client

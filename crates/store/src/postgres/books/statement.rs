@@ -132,18 +132,39 @@ pub(super) const CHECK_ASSUMED: &str = concat!(
      SELECT 1 / (cardinality($1) = (SELECT count(*) FROM held))::int"
 );
 
-/// The same number again is late proof: it replaces what was assumed.
-pub(super) const INSERT_ATTEMPTS: &str =
-    "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome, error_class,
-         error, reply, transport, worker, budget, next_attempt_at, stage, provider_id, is_free)
-     SELECT * FROM unnest($1::uuid[], $2::int4[], $3::timestamptz[], $4::timestamptz[],
-         $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::int4[],
-         $12::timestamptz[], $13::text[], $14::text[], $15::bool[])
-     ON CONFLICT (email_id, number) DO UPDATE SET finished_at = excluded.finished_at,
-         outcome = excluded.outcome, error_class = excluded.error_class, error = excluded.error,
-         reply = excluded.reply, transport = excluded.transport, budget = excluded.budget,
-         next_attempt_at = excluded.next_attempt_at, stage = excluded.stage,
-         provider_id = excluded.provider_id, is_free = excluded.is_free";
+/// Records attempts. The same number again is late proof: it replaces what was assumed. A list that
+/// ends before the others is filled up with nulls.
+macro_rules! record {
+    ($id:literal, $number:literal, $started:literal, $finished:literal, $outcome:literal,
+     $class:literal, $error:literal, $reply:literal, $transport:literal, $worker:literal,
+     $budget:literal, $next:literal, $stage:literal, $provider:literal, $free:literal) => {
+        concat!(
+            "INSERT INTO email_attempt (email_id, number, started_at, finished_at, outcome,
+                 error_class, error, reply, transport, worker, budget, next_attempt_at, stage,
+                 provider_id, is_free)
+             SELECT u.id, u.number, u.started_at, u.finished_at, u.outcome, u.error_class, u.error,
+                 u.reply, u.transport, u.worker, u.budget, u.next_attempt_at, u.stage,
+                 u.provider_id, u.is_free IS TRUE
+             FROM unnest(", $id, "::uuid[], ", $number, "::int4[], ", $started,
+                 "::timestamptz[], ", $finished, "::timestamptz[], ", $outcome, "::text[], ",
+                 $class, "::text[], ", $error, "::text[], ", $reply, "::text[], ", $transport,
+                 "::text[], ", $worker, "::text[], ", $budget, "::int4[], ", $next,
+                 "::timestamptz[], ", $stage, "::text[], ", $provider, "::text[], ", $free,
+                 "::bool[])
+                 AS u (id, number, started_at, finished_at, outcome, error_class, error, reply,
+                     transport, worker, budget, next_attempt_at, stage, provider_id, is_free)
+             ON CONFLICT (email_id, number) DO UPDATE SET finished_at = excluded.finished_at,
+                 outcome = excluded.outcome, error_class = excluded.error_class,
+                 error = excluded.error, reply = excluded.reply, transport = excluded.transport,
+                 budget = excluded.budget, next_attempt_at = excluded.next_attempt_at,
+                 stage = excluded.stage, provider_id = excluded.provider_id,
+                 is_free = excluded.is_free"
+        )
+    };
+}
+pub(super) const INSERT_ATTEMPTS: &str = record!(
+    "$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9", "$10", "$11", "$12", "$13", "$14", "$15"
+);
 
 pub(super) const SET_FREE: &str = "UPDATE email_attempt a SET is_free = true
      FROM unnest($1::uuid[], $2::int4[]) AS u (id, number)
@@ -186,12 +207,63 @@ pub(in crate::postgres) const INSERT_AUDIT: &str =
      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY
          AS u (actor, action, subject, result, n) ORDER BY u.n";
 
-/// In the order of the key, so that two transactions never wait for each other in a circle.
-pub(super) const COUNT: &str = "INSERT INTO stat (minute, from_status, to_status, slot, n)
-     SELECT $1::int8, u.from_status, u.to_status, $2::int4, u.n
-     FROM unnest($3::text[], $4::text[], $5::int8[]) AS u (from_status, to_status, n)
-     ORDER BY 2, 3
-     ON CONFLICT (minute, from_status, to_status, slot) DO UPDATE SET n = stat.n + excluded.n";
+/// Counts emails that went from one state to another, in the order of the key, so that two
+/// transactions never wait for each other in a circle.
+macro_rules! count {
+    ($minute:literal, $slot:literal, $before:literal, $after:literal, $n:literal) => {
+        concat!(
+            "INSERT INTO stat (minute, from_status, to_status, slot, n)
+             SELECT ",
+            $minute,
+            "::int8, u.from_status, u.to_status, ",
+            $slot,
+            "::int4, u.n
+             FROM unnest(",
+            $before,
+            "::text[], ",
+            $after,
+            "::text[], ",
+            $n,
+            "::int8[])
+                 AS u (from_status, to_status, n)
+             ORDER BY 2, 3
+             ON CONFLICT (minute, from_status, to_status, slot)
+                 DO UPDATE SET n = stat.n + excluded.n"
+        )
+    };
+}
+pub(super) const COUNT: &str = count!("$1", "$2", "$3", "$4", "$5");
+
+/// All that there is to write about attempts that succeeded and were taken for granted: being one
+/// statement, it is a transaction without further words.
+pub(super) const CONCLUDE: &str = concat!(
+    "WITH done AS (UPDATE email_log l SET ",
+    sent!("$4::int4[]", "$5::timestamptz[]", "$6::timestamptz[]"),
+    " WHERE ",
+    is_held!(),
+    " RETURNING 1), recorded AS (",
+    record!(
+        "$7", "$8", "$9", "$10", "$11", "$12", "$13", "$14", "$15", "$16", "$17", "$18", "$19",
+        "$20", "$21"
+    ),
+    "), counted AS (",
+    count!("$22", "$23", "$24", "$25", "$26"),
+    ") SELECT 1 / (cardinality($1) = (SELECT count(*) FROM done))::int"
+);
+
+/// What is written for every email, or for every one that fails.
+pub(in crate::postgres) const HOT_WRITES: [&str; 10] = [
+    UPDATE_STATES,
+    UPDATE_CLAIMED,
+    UPDATE_BEGUN,
+    UPDATE_GATED,
+    UPDATE_GATED_FENCED,
+    UPDATE_SENT,
+    UPDATE_SENT_FENCED,
+    CHECK_ASSUMED,
+    CONCLUDE,
+    INSERT_ATTEMPTS,
+];
 
 /// What erasing does. Who accepted the email stays on record: it explains attempts that were
 /// sent more than once. Replies and errors often repeat the address.

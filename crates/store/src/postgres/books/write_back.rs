@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::Books;
 use super::statement::{
-    CHECK_ASSUMED, COUNT, ERASE, GIVE_UP, INSERT_ALERTS, INSERT_ATTEMPTS, INSERT_AUDIT,
+    CHECK_ASSUMED, CONCLUDE, COUNT, ERASE, GIVE_UP, INSERT_ALERTS, INSERT_ATTEMPTS, INSERT_AUDIT,
     INSERT_DEATHS, REACH, REMOVE, REVIVE, REVIVE_ALIKE, SAVE_RECIPIENTS, SET_FREE, UPDATE_BEGUN,
     UPDATE_CLAIMED, UPDATE_GATED, UPDATE_GATED_FENCED, UPDATE_SENT, UPDATE_SENT_FENCED,
     UPDATE_STATES,
@@ -113,6 +113,9 @@ impl Books {
         slot: i32,
         bell: &Bell,
     ) -> Result<(), Error> {
+        if self.are_mere_successes() {
+            return self.conclude(pipeline, slot).await;
+        }
         self.write_states(pipeline).await?;
         self.write_attempts(pipeline).await?;
         self.write_recipients(pipeline).await?;
@@ -133,6 +136,36 @@ impl Books {
             pipeline.send(NOTIFY, values![channel, us]).await?;
         }
         self.write_moves(pipeline, slot).await
+    }
+
+    /// Whether there is nothing to write but attempts that succeeded and were taken for granted.
+    fn are_mere_successes(&self) -> bool {
+        !self.sent.is_empty()
+            && self.sent.iter().all(|id| self.assumed.contains_key(id))
+            && [&self.changed, &self.claimed, &self.begun]
+                .iter()
+                .all(|some| some.is_empty())
+            && self.gated.is_subset(&self.sent)
+            && [&self.revived, &self.reached, &self.erased, &self.removed]
+                .iter()
+                .all(|some| some.is_empty())
+            && self.recipients.is_empty()
+            && self.given_up.is_empty()
+            && self.refunded.is_empty()
+            && self.deaths.is_empty()
+            && self.audit.is_empty()
+            && !self.concerns_schedulers
+    }
+
+    /// Writes these by one statement.
+    async fn conclude(&self, pipeline: &mut Pipeline<'_>, slot: i32) -> Result<(), Error> {
+        let rows = self.those(&self.sent);
+        let ids: Vec<EmailId> = rows.iter().map(|(id, _)| **id).collect();
+        let mut values = self.fence(&ids);
+        values.extend(sent_values(&rows));
+        values.extend(self.attempt_values());
+        values.extend(self.move_values(slot));
+        pipeline.send(CONCLUDE, values).await
     }
 
     async fn write_states(&self, pipeline: &mut Pipeline<'_>) -> Result<(), Error> {
@@ -238,11 +271,15 @@ impl Books {
         if self.attempts.is_empty() {
             return Ok(());
         }
-        let texts = |of: fn(&AttemptRecord) -> &Option<String>| -> Vec<Option<String>> {
-            self.attempts.iter().map(|(_, a)| of(a).clone()).collect()
-        };
+        pipeline.send(INSERT_ATTEMPTS, self.attempt_values()).await
+    }
+
+    /// The values of `INSERT_ATTEMPTS`.
+    fn attempt_values(&self) -> Vec<Value<'static>> {
         let all = || self.attempts.iter().map(|(_, attempt)| attempt);
-        let values = values![
+        let texts =
+            |of: fn(&AttemptRecord) -> &Option<String>| sparse(all().map(|a| of(a).clone()));
+        values![
             uuids(self.attempts.iter().map(|(id, _)| id)),
             all().map(|a| int(a.number)).collect::<Vec<_>>(),
             all().map(|a| a.started_at).collect::<Vec<_>>(),
@@ -253,15 +290,12 @@ impl Books {
             texts(|a| &a.reply),
             texts(|a| &a.transport),
             texts(|a| &a.worker),
-            all().map(|a| a.budget.map(int)).collect::<Vec<_>>(),
-            all().map(|a| a.next_attempt_at).collect::<Vec<_>>(),
-            all()
-                .map(|a| a.stage.map(Stage::as_str))
-                .collect::<Vec<_>>(),
+            sparse(all().map(|a| a.budget.map(int))),
+            sparse(all().map(|a| a.next_attempt_at)),
+            sparse(all().map(|a| a.stage.map(Stage::as_str))),
             texts(|a| &a.provider_id),
-            all().map(|a| a.is_free).collect::<Vec<_>>(),
-        ];
-        pipeline.send(INSERT_ATTEMPTS, values).await
+            sparse(all().map(|a| a.is_free.then_some(true))),
+        ]
     }
 
     async fn write_recipients(&self, pipeline: &mut Pipeline<'_>) -> Result<(), Error> {
@@ -348,22 +382,20 @@ impl Books {
         if self.moves.is_empty() {
             return Ok(());
         }
-        let name = |status: Option<Status>| status.map_or("", Status::as_str);
-        let minute = self.now.as_second().div_euclid(60);
-        let values = values![
-            minute,
+        pipeline.send(COUNT, self.move_values(slot)).await
+    }
+
+    /// The values of `COUNT`.
+    fn move_values(&self, slot: i32) -> Vec<Value<'static>> {
+        let name = |status: &Option<Status>| status.map_or("", Status::as_str);
+        let moves = || self.moves.keys();
+        values![
+            self.now.as_second().div_euclid(60),
             slot,
-            self.moves
-                .keys()
-                .map(|(from, _)| name(*from))
-                .collect::<Vec<_>>(),
-            self.moves
-                .keys()
-                .map(|(_, to)| name(*to))
-                .collect::<Vec<_>>(),
+            moves().map(|(from, _)| name(from)).collect::<Vec<_>>(),
+            moves().map(|(_, to)| name(to)).collect::<Vec<_>>(),
             self.moves.values().copied().collect::<Vec<i64>>(),
-        ];
-        pipeline.send(COUNT, values).await
+        ]
     }
 }
 
@@ -389,6 +421,17 @@ fn sent_values(rows: &[(&EmailId, &State)]) -> Vec<Value<'static>> {
         column(rows, |s| s.sent_at),
         column(rows, |s| s.finished_at),
     ]
+}
+
+/// The values of a column, or none at all if all are null. PostgreSQL fills up what is missing, and
+/// a list without values costs it nothing.
+pub(in crate::postgres) fn sparse<T>(
+    values: impl Iterator<Item = Option<T>> + Clone,
+) -> Vec<Option<T>> {
+    match values.clone().all(|value| value.is_none()) {
+        true => Vec::new(),
+        false => values.collect(),
+    }
 }
 
 fn column<T>(rows: &[(&EmailId, &State)], of: impl Fn(&State) -> T) -> Vec<T> {
