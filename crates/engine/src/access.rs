@@ -166,10 +166,10 @@ impl Access {
             created_at: self.store.now(),
             revoked_at: None,
         };
-        let created = self.store.create_key(key.clone(), hash(&secret), actor);
-        let created = created.await;
-        self.changes.fetch_add(1, Ordering::SeqCst);
-        created?;
+        let _change = Change(&self.changes);
+        self.store
+            .create_key(key.clone(), hash(&secret), actor)
+            .await?;
         Ok((key, secret))
     }
 
@@ -209,9 +209,17 @@ impl Access {
 
     /// Revokes a key at once; `false` if there is none.
     pub async fn revoke(&self, id: &str, actor: &Actor) -> StoreResult<bool> {
-        let revoked = self.store.revoke_key(id, actor).await;
-        self.changes.fetch_add(1, Ordering::SeqCst);
-        revoked
+        let _change = Change(&self.changes);
+        self.store.revoke_key(id, actor).await
+    }
+}
+
+/// Counts a change when it is over, whether it succeeded, failed or was given up.
+pub(crate) struct Change<'a>(pub(crate) &'a AtomicU64);
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -10,7 +10,7 @@ use posthaste_core::port::{Statistics, Violation};
 use posthaste_core::status::{Status, UnknownName};
 
 /// Minutes are kept for this long, then they are added up by the quarter of an hour. All rows are
-/// added up at every look, so that there must never be many.
+/// added up again and again, so that there must never be many.
 pub(crate) const MINUTES_KEPT: i64 = 2 * 60;
 /// How many minutes a quarter of an hour has.
 pub(crate) const QUARTER: i64 = 15;

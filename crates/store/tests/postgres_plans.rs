@@ -142,9 +142,11 @@ async fn what_is_written_is_found_by_its_id_also_by_plans_that_were_made_on_an_e
         let mut found = Vec::new();
         nodes(&plan, &mut found);
         let tables = ["email", "email_log", "email_attempt"];
-        let touched = found
+        let touched: Vec<_> = found
             .iter()
-            .filter(|(_, table, _)| tables.contains(&table.as_str()));
+            .filter(|(_, table, _)| tables.contains(&table.as_str()))
+            .collect();
+        assert!(!touched.is_empty(), "{sql}: {plan:#}");
         for (node, table, index) in touched {
             let is_by_id = node == "Index Scan" && *index == format!("{table}_pkey");
             assert!(is_by_id || node == "ModifyTable", "{sql}: {plan:#}");

@@ -383,32 +383,6 @@ async fn two_instances_never_claim_the_same_email() {
     assert_clean(&instances[0]).await;
 }
 
-/// Whoever remembers an email that another instance took over neither renews nor finishes it.
-#[tokio::test]
-async fn a_lease_that_another_instance_took_over_is_not_renewed_from_memory() {
-    let database = Database::fresh().await;
-    let (frozen, other) = (open(&database).await, open(&database).await);
-    let email = an_email("a").build();
-    let id = email.id;
-    let opened = frozen.accept_begun(vec![email], Opener::Sender, "frozen", LEASE);
-    let Opened::Started(started) = opened.await.unwrap().remove(0).unwrap() else {
-        panic!("it begins");
-    };
-    let beside = database.beside().await;
-    let expire = "UPDATE email_log SET locked_until = posthaste_now() - interval '1 second'";
-    assert_eq!(beside.execute(expire, &[]).await.unwrap(), 1);
-    assert_eq!(other.rescue(10).await.unwrap().len(), 1);
-    let rescued = other.find(id).await.unwrap().unwrap().state;
-    assert_eq!(rescued.status, Status::Failed);
-
-    let lease = started.lease;
-    assert_eq!(frozen.renew(vec![lease], LEASE).await.unwrap(), [false]);
-    let passage = vec![(lease, "smtp".into())];
-    assert_eq!(frozen.pass_gate(passage).await.unwrap(), [false]);
-    assert_eq!(other.find(id).await.unwrap().unwrap().state, rescued);
-    assert_clean(&other).await;
-}
-
 /// Renewing waits for whoever has one of the rows, and for nobody with another in hand.
 #[tokio::test]
 async fn a_lease_is_renewed_although_someone_has_its_row_for_a_moment() {

@@ -17,7 +17,7 @@ use posthaste_core::port::{Actor, AdminChanged, SharedStore, StoreError, StoreRe
 use self::password::{Crowded, Passwords};
 pub use self::password::{LONGEST_PASSWORD, SHORTEST_PASSWORD};
 use self::throttle::{Attempt, Throttle};
-use crate::access::{hash, hex};
+use crate::access::{Change, hash, hex};
 
 /// How long to wait when too many others try to log in.
 const UNTIL_LESS_CROWDED: Duration = Duration::from_secs(5);
@@ -113,9 +113,9 @@ impl Admins {
         let name = checked_name(name)?;
         password::check(&name, password)?;
         let hash = self.passwords.hash(password).await?;
-        let created = self.store.create_admin(&name, role, &hash, actor).await;
-        self.changes.fetch_add(1, Ordering::SeqCst);
-        created?.ok_or(AdminError::Exists(name))
+        let _change = Change(&self.changes);
+        let created = self.store.create_admin(&name, role, &hash, actor).await?;
+        created.ok_or(AdminError::Exists(name))
     }
 
     /// Gives an admin another password, which ends all their sessions.

@@ -14,6 +14,7 @@ where
 {
     Finish {
         work: Some(Box::pin(work)),
+        runtime: Handle::try_current().ok(),
     }
 }
 
@@ -24,6 +25,8 @@ where
 {
     /// Until it is done.
     work: Option<Pin<Box<F>>>,
+    /// Where it was begun.
+    runtime: Option<Handle>,
 }
 
 impl<F> Future for Finish<F>
@@ -50,7 +53,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     fn drop(&mut self) {
-        if let (Some(work), Ok(runtime)) = (self.work.take(), Handle::try_current()) {
+        if let (Some(work), Some(runtime)) = (self.work.take(), &self.runtime) {
             runtime.spawn(work);
         }
     }
@@ -62,8 +65,12 @@ mod tests {
 
     use futures_util::FutureExt as _;
     use tokio::sync::Notify;
+    use tokio::time::{Duration, timeout};
 
     use super::*;
+
+    /// More than it ever takes, so that a test fails instead of waiting for ever.
+    const PATIENCE: Duration = Duration::from_secs(30);
 
     #[tokio::test]
     async fn what_was_begun_is_finished_whether_someone_waits_or_not() {
@@ -80,7 +87,7 @@ mod tests {
         assert_eq!(waiting.as_mut().now_or_never(), None);
         drop(waiting);
         go_on.notify_one();
-        done.notified().await;
+        timeout(PATIENCE, done.notified()).await.expect("done");
     }
 
     #[tokio::test]
@@ -91,6 +98,6 @@ mod tests {
             async move { done.notify_one() }
         };
         drop(finish(work));
-        done.notified().await;
+        timeout(PATIENCE, done.notified()).await.expect("done");
     }
 }

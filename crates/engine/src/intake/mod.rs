@@ -16,8 +16,10 @@ mod rejected;
 mod request;
 mod templated;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use posthaste_core::Timestamp;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{
@@ -178,9 +180,14 @@ impl Intake {
             }
         }
         // A caller that hangs up must not keep the rest from being done.
-        let intake = Arc::clone(self);
-        let keeping = finish(async move { intake.keep_or_send(emails, now).await });
-        let mut kept = keeping.await.into_iter();
+        let (intake, count) = (Arc::clone(self), emails.len());
+        let keeping = async move { intake.keep_or_send(emails, now).await };
+        let kept = finish(AssertUnwindSafe(keeping).catch_unwind()).await;
+        let kept = kept.unwrap_or_else(|_| {
+            let error = StoreError::Unavailable("taking emails in has panicked".into());
+            vec![Err(Refused::Store(error)); count]
+        });
+        let mut kept = kept.into_iter();
         answers
             .into_iter()
             .filter_map(|answer| answer.or_else(|| kept.next()))

@@ -139,7 +139,7 @@ impl PostgresStore {
             let done = work(client, &mut books).await?;
             let mut pipeline = Pipeline::new(client);
             books
-                .write_back(&mut pipeline, self.slot, &self.bell)
+                .write_back(&mut pipeline, self.slot.next(), &self.bell)
                 .await?;
             pipeline.commit();
             self.under_way.forget(&books);

@@ -37,6 +37,8 @@ struct State {
     at: Vec<Timestamp>,
     /// When it is time for a search from the beginning.
     due: Option<Timestamp>,
+    /// Whether the last one took so long that they have to be rare.
+    is_slow: bool,
 }
 
 /// One search.
@@ -92,6 +94,17 @@ impl Floor {
         }
     }
 
+    /// Where to look for what comes next among so many kinds, and until when that is good enough: for
+    /// ever, unless searches from the beginning take so long that they have to be rare.
+    pub(super) fn ahead(&self, kinds: usize) -> (Vec<Timestamp>, Option<Timestamp>) {
+        let state = self.state();
+        let from = from_the_beginning(kinds);
+        match state.is_slow && state.at.len() == from.len() {
+            true => (state.at.clone(), state.due),
+            false => (from, None),
+        }
+    }
+
     /// Learns what a search found that went through these priorities and parts in their order, and
     /// whether it ended because it had enough.
     pub(super) fn saw(
@@ -107,6 +120,7 @@ impl Floor {
         if look.is_whole {
             let rest = (look.since.elapsed() * SHARE).clamp(SHORTEST, LONGEST);
             state.due = Some(after(now, rest));
+            state.is_slow = rest > SHORTEST;
         }
         // Where it ended there may be more; what comes after was not looked at.
         let end = found.last().filter(|_| is_full).map(|last| last.place);
@@ -130,9 +144,82 @@ impl Floor {
     }
 }
 
+/// Where a search begins among times that only lie ahead when they are written: leases. What was not
+/// there at its time can only come below it by a transaction that took longer than its lease.
+#[derive(Default)]
+pub(super) struct TimeFloor(Mutex<Option<Passed>>);
+
+#[derive(Clone, Copy)]
+struct Passed {
+    /// There was nothing up to here.
+    at: Timestamp,
+    /// When it is time for a search from the beginning.
+    whole_due: Timestamp,
+}
+
+impl TimeFloor {
+    /// How far below the last empty search the next one begins.
+    const SLACK: Duration = Duration::from_secs(10);
+    /// How far searches from the beginning are apart.
+    const WHOLE: Duration = Duration::from_secs(30);
+
+    fn passed(&self) -> MutexGuard<'_, Option<Passed>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a search begins now.
+    pub(super) fn look(&self, now: Timestamp) -> Timestamp {
+        let passed = self.passed().filter(|passed| passed.whole_due > now);
+        passed.map_or(BEGINNING, |passed| passed.at)
+    }
+
+    /// A search that began here has found nothing, or something.
+    pub(super) fn saw(&self, from: Timestamp, is_empty: bool, now: Timestamp) {
+        let mut passed = self.passed();
+        let whole_due = match *passed {
+            Some(passed) if from > BEGINNING => passed.whole_due,
+            _ => after(now, Self::WHOLE),
+        };
+        let at = now.checked_sub(Self::SLACK).unwrap_or(BEGINNING);
+        *passed = is_empty.then_some(Passed { at, whole_due });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn leases_are_looked_for_where_there_was_nothing_only_now_and_then() {
+        let floor = TimeFloor::default();
+        assert_eq!(floor.look(second(100)), BEGINNING);
+        floor.saw(BEGINNING, true, second(100));
+        assert_eq!(floor.look(second(101)), second(90));
+        floor.saw(second(90), true, second(120));
+        assert_eq!(floor.look(second(129)), second(110));
+        assert_eq!(floor.look(second(130)), BEGINNING);
+        // Whoever found something looks everywhere.
+        floor.saw(second(110), false, second(129));
+        assert_eq!(floor.look(second(129)), BEGINNING);
+    }
+
+    #[test]
+    fn what_comes_next_is_looked_for_everywhere_unless_that_takes_long() {
+        let floor = Floor::default();
+        let look = floor.look(2, second(NOW));
+        floor.saw(&look, &IN_ORDER, &PARTS, &[], false, second(NOW));
+        assert_eq!(floor.ahead(2), (vec![BEGINNING; 6], None));
+        let look = Look {
+            since: Instant::now()
+                .checked_sub(Duration::from_millis(100))
+                .unwrap(),
+            ..floor.look(2, second(NOW + 1))
+        };
+        floor.saw(&look, &IN_ORDER, &PARTS, &[], false, second(NOW + 1));
+        let (from, until) = floor.ahead(2);
+        assert_eq!(from, [second(NOW - 1); 6]);
+        assert!(until.is_some_and(|until| until > second(NOW + 2)));
+    }
 
     const PARTS: [Part; 2] = [
         Part {

@@ -33,6 +33,7 @@ use super::error::{Meaning, Trouble};
 use super::insert::{Insert, NewEntry};
 use super::listener::Bell;
 use super::pool::{CONFLICTS, Pool};
+use super::slot::Slot;
 use super::state_row::{STATE_WIDTH, get, lock_states};
 use super::suppressed::{self, Asked, SuppressionList};
 use super::under_way::UnderWay;
@@ -43,18 +44,6 @@ use crate::ledger::Ledger as _;
 const JOBS_PER_FLUSH: usize = 1024;
 /// At most about this many octets of mail do.
 const BYTES_PER_FLUSH: usize = 8 * 1024 * 1024;
-
-/// So many places there are where connections count what becomes of emails.
-const SLOTS: i32 = 1024;
-/// The last one where they count new emails: each has a second place for these, because they are
-/// counted before the rest, and not in one order with it.
-pub(super) const LAST_SLOT: i32 = 2 * SLOTS;
-
-/// Where a connection counts. Two that share a slot only wait for each other now and then.
-pub(super) fn slot() -> i32 {
-    let random = Uuid::now_v7().as_u128() % SLOTS.unsigned_abs() as u128;
-    1 + i32::try_from(random).unwrap_or(0)
-}
 
 /// What all lanes share.
 pub(super) struct Shared {
@@ -73,7 +62,7 @@ impl Shared {
             let lane = Lane {
                 shared: Arc::clone(self),
                 queue: Arc::clone(&queue),
-                slot: slot(),
+                slot: Slot::any(),
             };
             tokio::spawn(async move {
                 // A job that panics takes its flush with it, but not the lane.
@@ -87,7 +76,7 @@ impl Shared {
 struct Lane {
     shared: Arc<Shared>,
     queue: Arc<Mutex<mpsc::UnboundedReceiver<Box<dyn Job>>>>,
-    slot: i32,
+    slot: Slot,
 }
 
 /// Jobs of one transaction.
@@ -199,7 +188,7 @@ impl Lane {
             return Err(Trouble::Doubtful);
         }
         books
-            .write_back(&mut pipeline, self.slot, &self.shared.bell)
+            .write_back(&mut pipeline, self.slot.next(), &self.shared.bell)
             .await?;
         committing.store(!books.is_clean(), Ordering::SeqCst);
         pipeline.commit();
@@ -221,7 +210,7 @@ impl Lane {
     ) -> Result<(), Trouble> {
         let emails = new_of(jobs.iter().map(|job| job.wants()));
         let wanted = suppressed::Wanted::prepare(client, asked(&emails)).await?;
-        let insert = Insert::prepare(client, emails, self.slot + SLOTS).await?;
+        let insert = Insert::prepare(client, emails, self.slot.next_for_new()).await?;
         if client.is_closed() {
             // Nothing was sent: it can be done again.
             return Err(StoreError::Unavailable("the connection was cut".into()).into());
@@ -286,7 +275,7 @@ impl Lane {
             Books::new(self.shared.clock.now())
         } else {
             let asked = Instant::now();
-            let books = read(client, unknown, self.slot + SLOTS).await?;
+            let books = read(client, unknown, self.slot.next_for_new()).await?;
             self.shared.clock.learn(books.now(), asked);
             books
         };

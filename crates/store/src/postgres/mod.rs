@@ -35,6 +35,7 @@ mod recipient_row;
 mod rescue;
 mod schedule;
 mod search;
+mod slot;
 mod state_row;
 mod statistics;
 mod suppressed;
@@ -58,9 +59,10 @@ use tokio_postgres::Client;
 
 use self::clock::DatabaseClock;
 use self::error::store_error;
-use self::floor::Floor;
+use self::floor::{Floor, TimeFloor};
 use self::listener::Bell;
 use self::pool::{Connector, Pool};
+use self::slot::Slot;
 use self::statistics::Settled;
 use self::under_way::UnderWay;
 use self::writer::{Wants, Writer};
@@ -144,7 +146,7 @@ pub struct PostgresStore {
     /// Where our tables are.
     schema: String,
     /// Where claims are counted.
-    slot: i32,
+    slot: Slot,
     /// Whose turn it is when a scheduler claims, and when a sender looks for itself.
     schedulers_turns: Turns,
     senders_turns: Turns,
@@ -152,6 +154,7 @@ pub struct PostgresStore {
     /// Where these begin to look.
     schedulers_floor: Floor,
     senders_floor: Floor,
+    rescuers_floor: TimeFloor,
     /// Where the search for attempts and for content that are to go stands.
     attempt_sweep: Sweep,
     content_sweep: Sweep,
@@ -203,12 +206,13 @@ impl PostgresStore {
             under_way,
             listener,
             schema,
-            slot: lane::slot(),
+            slot: Slot::any(),
             schedulers_turns: Turns::default(),
             senders_turns: Turns::default(),
             parked_turns: Turns::default(),
             schedulers_floor: Floor::default(),
             senders_floor: Floor::default(),
+            rescuers_floor: TimeFloor::default(),
             attempt_sweep: Sweep::default(),
             content_sweep: Sweep::default(),
             settled: Mutex::default(),

@@ -3,7 +3,7 @@
 use posthaste_core::decision::Conclusion;
 use posthaste_core::email::EmailId;
 use posthaste_core::lifecycle::Event;
-use posthaste_core::port::{Rescued, StoreResult, Undecided};
+use posthaste_core::port::{Rescued, Store as _, StoreResult, Undecided};
 
 use super::PostgresStore;
 use super::claim::{Candidates, any, by_time};
@@ -17,9 +17,9 @@ pub(super) fn expired() -> String {
     by_time("l.locked_until")
 }
 
-/// Whether there are any.
-pub(super) const ANY_EXPIRED: &str =
-    "SELECT EXISTS (SELECT 1 FROM email_log l WHERE l.locked_until <= posthaste_now())";
+/// Whether there are any that expired since `$1`.
+pub(super) const ANY_EXPIRED: &str = "SELECT EXISTS (SELECT 1 FROM email_log l
+     WHERE l.locked_until >= $1 AND l.locked_until <= posthaste_now())";
 
 /// Emails of unknown fate about which their policies have not decided.
 pub(super) fn undecided_query() -> String {
@@ -34,7 +34,11 @@ pub(super) fn undecided_query() -> String {
 impl PostgresStore {
     pub(super) async fn rescue_expired(&self, most: usize) -> StoreResult<Vec<Rescued>> {
         // Most of the time there is nothing.
-        if !any(&self.pool.query(ANY_EXPIRED, &[]).await?)? {
+        let now = self.now();
+        let from = self.rescuers_floor.look(now);
+        let is_empty = !any(&self.pool.query(ANY_EXPIRED, &[&from]).await?)?;
+        self.rescuers_floor.saw(from, is_empty, now);
+        if is_empty {
             return Ok(Vec::new());
         }
         let candidates = Candidates {

@@ -31,16 +31,18 @@ pub(super) const DUE: [Part; 2] = [
     },
 ];
 
-/// When the next of them is due: the first of each priority. Also when it becomes too late for one
-/// that is parked.
+/// When the next of them is due: the first of each priority, from where the search for them begins
+/// (`$1`). Also when it becomes too late for one that is parked.
 pub(super) const NEXT_DUE: &str = "SELECT min(due) FROM (
          SELECT (SELECT next_attempt_at FROM email_log
                  WHERE status = 'failed' AND waiting_for IS NULL AND priority = kind
+                   AND next_attempt_at >= ($1::timestamptz[])[kind * 2 + 1]
                  ORDER BY next_attempt_at LIMIT 1) AS due
          FROM generate_series(0, 2) AS kind
          UNION ALL
          SELECT (SELECT next_attempt_at FROM email_log
                  WHERE status = 'pending' AND last_queued_at IS NULL AND priority = kind
+                   AND next_attempt_at >= ($1::timestamptz[])[kind * 2 + 2]
                  ORDER BY next_attempt_at LIMIT 1)
          FROM generate_series(0, 2) AS kind
          UNION ALL
@@ -127,7 +129,10 @@ impl PostgresStore {
     }
 
     pub(super) async fn next_due_at(&self) -> StoreResult<Option<Timestamp>> {
-        let rows = self.pool.query(NEXT_DUE, &[]).await?;
-        rows.first().map_or(Ok(None), |row| get(row, 0))
+        let (from, until) = self.schedulers_floor.ahead(DUE.len());
+        let rows = self.pool.query(NEXT_DUE, &[&from]).await?;
+        let next: Option<Timestamp> = rows.first().map_or(Ok(None), |row| get(row, 0))?;
+        // What lies below is looked for when it is time for that.
+        Ok(next.into_iter().chain(until).min())
     }
 }

@@ -172,6 +172,38 @@ pub async fn an_empty_batch_is_accepted_as_such(fixture: &impl StoreFixture) {
     scene.assert_counted(&[]).await;
 }
 
+pub async fn what_differs_among_emails_that_come_together_stays_apart(fixture: &impl StoreFixture) {
+    let scene = Scene::new(fixture);
+    let later = scene.now() + HOUR;
+    // Not in the order of their keys, and each with something that the others do not have.
+    let emails = [
+        an_email("d").template("welcome"),
+        an_email("a").send_at(later),
+        an_email("c").route("bulk").priority(Priority::Low),
+        an_email("b").expires_at(later).owner("shop"),
+        an_email("e").max_attempts(3).metadata("order", "4711"),
+    ];
+    let emails = emails.map(crate::EmailBuilder::build);
+    let answers = scene.store.accept(emails.to_vec(), true).await;
+    for answer in answers.expect("accept") {
+        assert_eq!(answer.expect("accept"), Accepted::Created);
+    }
+    for new in emails {
+        let found = scene.find(new.id).await;
+        assert_eq!(found.message_key, new.message_key);
+        assert_eq!((found.owner, found.template), (new.owner, new.template));
+        assert_eq!((found.route, found.priority), (new.route, new.priority));
+        assert_eq!(
+            (found.send_at, found.expires_at),
+            (new.send_at, new.expires_at)
+        );
+        assert_eq!((found.summary, found.metadata), (new.summary, new.metadata));
+        assert_eq!(found.state.max_attempts, new.max_attempts);
+        let is_for_later = new.send_at.is_some();
+        assert_eq!(found.state.last_queued_at.is_none(), is_for_later);
+    }
+}
+
 pub async fn thirty_two_tasks_with_one_key_create_one_email(fixture: &impl StoreFixture) {
     let scene = Scene::new(fixture);
     let answers = together(32, |_| {

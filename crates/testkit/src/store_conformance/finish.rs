@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use posthaste_core::decision::Decision;
 use posthaste_core::email::EmailId;
 use posthaste_core::fingerprint::fingerprint;
 use posthaste_core::lifecycle::Refusal;
-use posthaste_core::port::{Acted, Action, Finish, Lease};
+use posthaste_core::port::{Acted, Action, Begun, Finish, Lease};
 use posthaste_core::status::{DeadReason, Outcome, Phase, Status};
 
 use super::StoreFixture;
-use super::scene::{BUDGET, HOUR, Scene, TRANSPORT, WORKER};
+use super::scene::{BUDGET, HOUR, LEASE, Scene, TRANSPORT, WORKER};
 use crate::{an_email, dead, exhausted, sent, transient, unknown_hold, unknown_resend};
 
 pub async fn an_accepted_email_is_sent(fixture: &impl StoreFixture) {
@@ -284,4 +285,62 @@ pub async fn a_batch_of_finishes_is_answered_in_its_order(fixture: &impl StoreFi
     scene
         .assert_counted(&[(Status::Sent, 1), (Status::Failed, 1), (Status::Dead, 1)])
         .await;
+}
+
+pub async fn attempts_that_succeed_together_are_recorded_each_as_it_was(
+    fixture: &impl StoreFixture,
+) {
+    let scene = Scene::new(fixture);
+    let mut ids = Vec::new();
+    for key in ["a", "b", "c", "d"] {
+        ids.push(scene.accept(an_email(key)).await);
+    }
+    // One of them has failed before.
+    scene.attempt(ids[2], transient(HOUR)).await;
+    scene.advance(HOUR * 2).await;
+    assert_eq!(scene.schedule().await, [ids[2]]);
+    let begun = scene.store.begin(ids.clone(), WORKER, LEASE).await;
+    let leases = begun.expect("begin").into_iter().map(|begun| match begun {
+        Begun::Started(started) => started.lease,
+        other => panic!("did not begin: {other:?}"),
+    });
+    let leases: Vec<Lease> = leases.collect();
+    let ways = ["smtp", "resend", "smtp", "ses"];
+    // In another order at the gate, and at the end.
+    let passages = leases.iter().zip(ways).rev();
+    let passages = passages.map(|(lease, way)| (*lease, way.into())).collect();
+    let passed = scene.store.pass_gate(passages).await.expect("gate");
+    assert_eq!(passed, [true; 4]);
+    let finish = |at: usize| Finish {
+        lease: leases[at],
+        decision: Decision {
+            reply: (at != 3).then(|| format!("250 {at}")),
+            provider_id: (at == 1).then(|| "re_1".to_owned()),
+            ..sent()
+        },
+        transport: Some(ways[at].into()),
+        budget: BUDGET,
+        removes_sent: false,
+    };
+    let finishes = [2, 0, 3, 1].map(finish).to_vec();
+    let finished = scene.store.finish(finishes).await.expect("finish");
+    assert!(finished.iter().all(|state| {
+        let status = state.as_ref().map(|state| state.status);
+        status == Ok(Status::Sent)
+    }));
+    for (at, id) in ids.iter().enumerate() {
+        let found = scene.find(*id).await;
+        assert_eq!(found.state.status, Status::Sent);
+        assert_eq!(found.state.attempt_count, u32::from(at == 2));
+        assert_eq!(found.state.transport.as_deref(), Some(ways[at]));
+        let last = found.attempts.last().expect("an attempt");
+        assert_eq!(last.number, if at == 2 { 2 } else { 1 });
+        assert_eq!(last.outcome, Outcome::Sent);
+        assert_eq!(last.transport.as_deref(), Some(ways[at]));
+        assert_eq!(last.reply, (at != 3).then(|| format!("250 {at}")));
+        assert_eq!(last.provider_id.as_deref(), (at == 1).then_some("re_1"));
+        assert_eq!(last.worker.as_deref(), Some(WORKER));
+        assert_eq!((last.error.as_deref(), last.is_free), (None, false));
+    }
+    scene.assert_counted(&[(Status::Sent, 4)]).await;
 }

@@ -105,6 +105,7 @@ macro_rules! store_conformance {
                 what_was_accepted_before_is_known_by_its_key,
                 one_bad_entry_of_a_batch_spoils_no_other,
                 an_empty_batch_is_accepted_as_such,
+                what_differs_among_emails_that_come_together_stays_apart,
                 thirty_two_tasks_with_one_key_create_one_email,
                 a_time_to_send_that_has_passed_means_now,
             }
@@ -166,6 +167,7 @@ macro_rules! store_conformance {
                 a_finish_after_a_cancel_changes_nothing,
                 a_finish_after_a_replay_changes_nothing,
                 a_batch_of_finishes_is_answered_in_its_order,
+                attempts_that_succeed_together_are_recorded_each_as_it_was,
             }
             late {
                 a_late_sent_settles_an_unknown_fate,
