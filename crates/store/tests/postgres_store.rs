@@ -10,7 +10,7 @@ use std::time::Duration;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{
     Accepted, Action, Actor, AlertStore as _, AuditFilter, Begun, DeskStore as _, EmailStore as _,
-    Finish, KeyStore as _, Lease, Opened, Opener, Store as _, StoreError,
+    Finish, KeyStore as _, Lease, Opener, Store as _, StoreError,
 };
 use posthaste_core::status::{DeadReason, Status};
 use posthaste_store::{PostgresOptions, PostgresStore};
