@@ -114,9 +114,6 @@ impl SqliteStore {
         if options.migrates {
             prepare_file(&connection).map_err(store_error)?;
             migration::migrate(&mut connection, micros(options.clock.now()))?;
-            // What making the tables needed is not needed again.
-            let shrink = connection.execute_batch("PRAGMA shrink_memory");
-            shrink.map_err(store_error)?;
         } else {
             migration::check(&connection)?;
         }
