@@ -284,7 +284,7 @@ impl Intake {
         if let [email] = &emails[..]
             && email.send_at.is_none()
             && let Some(sender) = &self.sender
-            && let Some(room) = sender.room_for_fresh(email.priority)
+            && let Some(room) = sender.room_for_fresh(email.priority).await
             && let Some(email) = emails.pop()
         {
             return vec![self.begin_fresh(sender, room, email).await];

@@ -1,4 +1,5 @@
-//! Emails whose first attempt begins as they are accepted, because there is room for one more.
+//! Emails whose first attempt begins as they are accepted, because there is room for one more, or is
+//! in a moment.
 //!
 //! They need no ticket and are not read again. They share the connections with what waits, and have
 //! as much room of their own, so that neither keeps the other from its turn for long.
@@ -14,13 +15,15 @@ use super::Sender;
 use super::inline::Room;
 
 impl Sender {
-    /// Room for an email that begins as it is accepted, if there is any. What is not urgent stands in
-    /// line.
-    pub(crate) fn room_for_fresh(&self, priority: Priority) -> Option<Room> {
+    /// Room for an email that begins as it is accepted, if there is any soon. What is not urgent
+    /// stands in line.
+    pub(crate) async fn room_for_fresh(&self, priority: Priority) -> Option<Room> {
         if priority == Priority::Low || !self.runs.load(Ordering::SeqCst) {
             return None;
         }
-        self.room(&self.fresh_permits)
+        let token = self.time_for_one()?;
+        let place = self.fresh_places.place().await?;
+        Some(Room::new(place, token))
     }
 
     /// Sends an email that began in the store when it was asked at `asked`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthaste_core::lifecycle::State;
 use posthaste_core::port::Started;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -19,6 +19,15 @@ const FOR_THE_RECORD: Duration = Duration::from_secs(1);
 pub(crate) struct Room {
     _permit: OwnedSemaphorePermit,
     _token: TaskTrackerToken,
+}
+
+impl Room {
+    pub(super) const fn new(permit: OwnedSemaphorePermit, token: TaskTrackerToken) -> Self {
+        Self {
+            _permit: permit,
+            _token: token,
+        }
+    }
 }
 
 /// How the wait for an attempt ended.
@@ -50,19 +59,15 @@ impl Sender {
     /// Room for an attempt, unless as many are under way as there may be, or there is no time for
     /// one any more. Then the email is better off waiting.
     pub(crate) fn room_for_inline(&self) -> Option<Room> {
-        self.room(&self.inline_permits)
+        let token = self.time_for_one()?;
+        let permit = Arc::clone(&self.inline_permits).try_acquire_owned().ok()?;
+        Some(Room::new(permit, token))
     }
 
-    pub(super) fn room(&self, permits: &Arc<Semaphore>) -> Option<Room> {
+    /// Draining waits for whoever has the token; there is none when it is too late for an attempt.
+    pub(super) fn time_for_one(&self) -> Option<TaskTrackerToken> {
         let token = self.tasks.token();
-        if self.tasks.is_closed() {
-            return None;
-        }
-        let permit = Arc::clone(permits).try_acquire_owned().ok()?;
-        Some(Room {
-            _permit: permit,
-            _token: token,
-        })
+        (!self.tasks.is_closed()).then_some(token)
     }
 
     /// Makes an attempt that began in the store when it was asked at `asked`. It is made to its

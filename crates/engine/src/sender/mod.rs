@@ -10,6 +10,7 @@ mod fresh;
 pub(crate) mod inline;
 mod lease_keeper;
 mod parked;
+mod short_line;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::lease_keeper::LeaseKeeper;
+use self::short_line::ShortLine;
 use crate::scheduler::note_dead;
 use crate::{Metrics, Policies, Ways};
 
@@ -87,7 +89,7 @@ pub struct Sender {
     /// connections they share with it.
     inline_permits: Arc<Semaphore>,
     /// For emails that begin as they are accepted; the others are held by whoever waits for tickets.
-    fresh_permits: Arc<Semaphore>,
+    fresh_places: ShortLine,
     leases: Arc<LeaseKeeper>,
     tasks: TaskTracker,
     /// Whether it has begun to take what waits.
@@ -138,7 +140,7 @@ impl Sender {
             permits: Arc::new(Semaphore::new(permits)),
             parked_permits: Arc::new(Semaphore::new(permits)),
             inline_permits: Arc::new(Semaphore::new(connections * CALLERS_PER_CONNECTION)),
-            fresh_permits: Arc::new(Semaphore::new(permits)),
+            fresh_places: ShortLine::new(permits),
             started_at: store.now(),
             tasks: TaskTracker::new(),
             runs: AtomicBool::new(false),
@@ -435,7 +437,7 @@ impl Sender {
                 (&self.permits, ATTEMPTS_PER_CONNECTION),
                 (&self.parked_permits, ATTEMPTS_PER_CONNECTION),
                 (&self.inline_permits, CALLERS_PER_CONNECTION),
-                (&self.fresh_permits, ATTEMPTS_PER_CONNECTION),
+                (self.fresh_places.permits(), ATTEMPTS_PER_CONNECTION),
             ] {
                 let all = self.config.connections.max(1) * per_connection;
                 let all = u32::try_from(all).unwrap_or(u32::MAX);
