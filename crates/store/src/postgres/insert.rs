@@ -26,7 +26,8 @@ use crate::ledger::{First, rounded_up};
 /// being long ago. (`IS TRUE` makes PostgreSQL look each id up in a table of the new ones instead of
 /// going through all of them for each.)
 ///
-/// A list that ends before the others is filled up with nulls; see [`sparse`].
+/// A list that ends before the others is filled up with nulls; see [`sparse`]. (Taken apart in a SELECT
+/// they are read as they are; in FROM, PostgreSQL copies each of them first.)
 pub(super) const INSERT: &str = "WITH now (now) AS MATERIALIZED (SELECT posthaste_now()),
      fresh AS (
          INSERT INTO email (id, owner, message_key, payload_hash, template, priority,
@@ -38,13 +39,16 @@ pub(super) const INSERT: &str = "WITH now (now) AS MATERIALIZED (SELECT posthast
              u.header_from, u.header_to::json, u.subject, u.metadata::json, u.policy::json,
              u.send_at, u.expires_at, u.traceparent, (SELECT now FROM now), length(u.content),
              u.content, u.route
-         FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[],
-                 $7::text[], $8::text[], $9::int4[], $10::text[], $11::text[], $12::text[],
-                 $13::text[], $14::text[], $15::text[], $16::timestamptz[], $17::timestamptz[],
-                 $18::text[], $19::bytea[], $20::text[])
-             AS u (id, owner, message_key, payload_hash, template, priority, envelope_from,
-                 recipients, recipient_count, first_recipient, header_from, header_to, subject,
-                 metadata, policy, send_at, expires_at, traceparent, content, route)
+         FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS owner,
+                 unnest($3::text[]) AS message_key, unnest($4::bytea[]) AS payload_hash,
+                 unnest($5::text[]) AS template, unnest($6::text[]) AS priority,
+                 unnest($7::text[]) AS envelope_from, unnest($8::text[]) AS recipients,
+                 unnest($9::int4[]) AS recipient_count, unnest($10::text[]) AS first_recipient,
+                 unnest($11::text[]) AS header_from, unnest($12::text[]) AS header_to,
+                 unnest($13::text[]) AS subject, unnest($14::text[]) AS metadata,
+                 unnest($15::text[]) AS policy, unnest($16::timestamptz[]) AS send_at,
+                 unnest($17::timestamptz[]) AS expires_at, unnest($18::text[]) AS traceparent,
+                 unnest($19::bytea[]) AS content, unnest($20::text[]) AS route) AS u
          ON CONFLICT (message_key, owner) DO NOTHING RETURNING id, created_at),
      stated AS (
          INSERT INTO email_log (id, status, phase, attempt_number, attempt_count, budget_from,
@@ -58,9 +62,10 @@ pub(super) const INSERT: &str = "WITH now (now) AS MATERIALIZED (SELECT posthast
              CASE WHEN u.begins THEN now.now END, 0, 0, false,
              CASE WHEN u.ticketed AND coalesce(u.send_at, now.now) <= now.now THEN now.now END,
              u.inline IS TRUE, CASE u.priority WHEN 'high' THEN 0 WHEN 'low' THEN 2 ELSE 1 END
-         FROM now, unnest($1::uuid[], $6::text[], $16::timestamptz[], $21::int4[], $22::bool[],
-                 $23::bool[], $24::bool[])
-             AS u (id, priority, send_at, max_attempts, ticketed, inline, begins)
+         FROM now, (SELECT unnest($1::uuid[]) AS id, unnest($6::text[]) AS priority,
+                 unnest($16::timestamptz[]) AS send_at, unnest($21::int4[]) AS max_attempts,
+                 unnest($22::bool[]) AS ticketed, unnest($23::bool[]) AS inline,
+                 unnest($24::bool[]) AS begins) AS u
          WHERE (u.id IN (SELECT id FROM fresh)) IS TRUE
          RETURNING status),
      counted AS (

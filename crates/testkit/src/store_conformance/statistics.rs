@@ -62,4 +62,10 @@ pub async fn what_waits_is_counted_from_when_it_was_due(fixture: &impl StoreFixt
     scene.attempt(failed, sent()).await;
     let accepted = scene.state(waiting).await.next_attempt_at;
     assert_eq!(numbers().await.oldest_waiting, accepted);
+    scene.advance(HALF).await;
+    let unticketed = scene.accept_unticketed(an_email("unticketed")).await;
+    assert_eq!(numbers().await.oldest_waiting, accepted);
+    scene.attempt(waiting, sent()).await;
+    let accepted = scene.state(unticketed).await.next_attempt_at;
+    assert_eq!(numbers().await.oldest_waiting, accepted, "without a ticket");
 }

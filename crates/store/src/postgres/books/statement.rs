@@ -133,7 +133,8 @@ pub(super) const CHECK_ASSUMED: &str = concat!(
 );
 
 /// Records attempts. The same number again is late proof: it replaces what was assumed. A list that
-/// ends before the others is filled up with nulls.
+/// ends before the others is filled up with nulls. (Lists that are taken apart in a SELECT are read as
+/// they are; in FROM, PostgreSQL copies each of them first.)
 macro_rules! record {
     ($id:literal, $number:literal, $started:literal, $finished:literal, $outcome:literal,
      $class:literal, $error:literal, $reply:literal, $transport:literal, $worker:literal,
@@ -145,14 +146,19 @@ macro_rules! record {
              SELECT u.id, u.number, u.started_at, u.finished_at, u.outcome, u.error_class, u.error,
                  u.reply, u.transport, u.worker, u.budget, u.next_attempt_at, u.stage,
                  u.provider_id, u.is_free IS TRUE
-             FROM unnest(", $id, "::uuid[], ", $number, "::int4[], ", $started,
-                 "::timestamptz[], ", $finished, "::timestamptz[], ", $outcome, "::text[], ",
-                 $class, "::text[], ", $error, "::text[], ", $reply, "::text[], ", $transport,
-                 "::text[], ", $worker, "::text[], ", $budget, "::int4[], ", $next,
-                 "::timestamptz[], ", $stage, "::text[], ", $provider, "::text[], ", $free,
-                 "::bool[])
-                 AS u (id, number, started_at, finished_at, outcome, error_class, error, reply,
-                     transport, worker, budget, next_attempt_at, stage, provider_id, is_free)
+             FROM (SELECT unnest(", $id, "::uuid[]) AS id, unnest(", $number, "::int4[]) AS number,
+                     unnest(", $started, "::timestamptz[]) AS started_at,
+                     unnest(", $finished, "::timestamptz[]) AS finished_at,
+                     unnest(", $outcome, "::text[]) AS outcome,
+                     unnest(", $class, "::text[]) AS error_class,
+                     unnest(", $error, "::text[]) AS error, unnest(", $reply, "::text[]) AS reply,
+                     unnest(", $transport, "::text[]) AS transport,
+                     unnest(", $worker, "::text[]) AS worker,
+                     unnest(", $budget, "::int4[]) AS budget,
+                     unnest(", $next, "::timestamptz[]) AS next_attempt_at,
+                     unnest(", $stage, "::text[]) AS stage,
+                     unnest(", $provider, "::text[]) AS provider_id,
+                     unnest(", $free, "::bool[]) AS is_free) AS u
              ON CONFLICT (email_id, number) DO UPDATE SET finished_at = excluded.finished_at,
                  outcome = excluded.outcome, error_class = excluded.error_class,
                  error = excluded.error, reply = excluded.reply, transport = excluded.transport,
