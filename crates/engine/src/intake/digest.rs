@@ -55,7 +55,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::intake::{AttachmentRequest, EmailRequest};
+    use crate::intake::{AttachmentRequest, EmailRequest, PolicyRequest};
 
     #[test]
     fn the_digest_is_that_of_the_whole_text() {
@@ -101,21 +101,47 @@ mod tests {
         assert_eq!(digests[2], request(Some("a"), None, ""));
     }
 
+    /// Emails that were accepted long ago are recognised by it.
     #[test]
     fn the_digest_of_a_request_stays_what_it_is() {
-        let request = EmailRequest {
+        let hex = |request: &EmailRequest| -> String {
+            let digest = of(request);
+            digest.iter().map(|octet| format!("{octet:02x}")).collect()
+        };
+        let plain = EmailRequest {
             from: "ann@example.org".into(),
             to: vec!["bob@example.org".into()],
             subject: "Hi".into(),
             text: Some("Hello".into()),
             ..EmailRequest::default()
         };
-        // Emails that were accepted long ago are recognised by it.
-        let digest: String = of(&request)
-            .iter()
-            .map(|octet| format!("{octet:02x}"))
-            .collect();
         let then = "94d088525120b3ce5019d8dc9bd745f40f5bd2028508875bca031899fb02844e";
-        assert_eq!(digest, then);
+        assert_eq!(hex(&plain), then);
+        let whole = EmailRequest {
+            cc: vec!["c@example.org".into()],
+            bcc: vec!["d@example.org".into()],
+            reply_to: vec!["e@example.org".into()],
+            subject: "Hi \"x\"".into(),
+            html: Some("<p>Hello".into()),
+            template: Some("welcome".into()),
+            variables: [("name".into(), "Bob".into()), ("n".into(), 1.into())].into(),
+            headers: [("X-A".into(), "b".into())].into(),
+            attachments: vec![AttachmentRequest {
+                filename: "a.txt".into(),
+                content_type: Some("text/plain".into()),
+                content: "aGk=".into(),
+                content_id: None,
+            }],
+            send_at: Some("2026-11-17T00:00:00Z".into()),
+            expires_at: Some("2026-11-18T00:00:00Z".into()),
+            expire_after: Some("10m".into()),
+            retry_policy: Some(PolicyRequest::Named("email".into())),
+            route: Some("bulk".into()),
+            priority: Some("high".into()),
+            metadata: [("k".into(), "v".into())].into(),
+            ..plain
+        };
+        let then = "7f3523ee8106046d4586e24c4554dbd6be8731314c23b460fb3463be44243f2e";
+        assert_eq!(hex(&whole), then);
     }
 }

@@ -18,12 +18,14 @@ impl Sender {
     /// Room for an email that begins as it is accepted, if there is any soon. What is not urgent
     /// stands in line.
     pub(crate) async fn room_for_fresh(&self, priority: Priority) -> Option<Room> {
-        if priority == Priority::Low || !self.runs.load(Ordering::SeqCst) {
+        let runs = || self.runs.load(Ordering::SeqCst);
+        if priority == Priority::Low || !runs() {
             return None;
         }
         let token = self.time_for_one()?;
         let place = self.fresh_places.place().await?;
-        Some(Room::new(place, token))
+        // It may have begun to drain meanwhile: then the email is better off in the queue.
+        runs().then(|| Room::new(place, token))
     }
 
     /// Sends an email that began in the store when it was asked at `asked`.
