@@ -58,8 +58,9 @@ check_toolchain() {
         echo "error: cargo is missing; install Rust with rustup" >&2
         return 1
     fi
-    # SQLite and the TLS library are C, built by their crates.
-    command -v cc >/dev/null || install_packages "a C compiler" build-essential
+    # SQLite, the TLS library and the allocator are C, built by their crates.
+    { command -v cc && command -v make; } >/dev/null ||
+        install_packages "a C compiler or make" build-essential
     cargo --version >&2
 }
 

@@ -18,7 +18,7 @@ use clap::Parser as _;
 use crate::arguments::Arguments;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// For so long a thread that has nothing to do any more is kept, and its memory with it: less than it
 /// takes an idle server to wake each of them in turn.
