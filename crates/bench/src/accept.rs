@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use clap::Args;
+
 use crate::amqp::QueueType;
 use crate::figures::{Claim, Kind, Limit, Section, Who};
 use crate::ground::{Contender, Ground, Part, Round, Series};
@@ -20,14 +22,27 @@ const RATE: Limit = Limit::AtLeast(0.6);
 /// At most so much of the probe's 99th percentile.
 const P99: Limit = Limit::AtMost(1.5);
 
+/// What emails are taken in on.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Choice {
+    /// Only on these stores; RabbitMQ has no part in it
+    #[arg(long, value_enum, value_delimiter = ',')]
+    store: Vec<Store>,
+}
+
 /// Runs alone.
 pub(crate) async fn run(
     binary: &Path,
     options: &Options,
+    choice: &Choice,
     journal: &Journal,
 ) -> anyhow::Result<(Section, std::collections::BTreeMap<String, String>)> {
-    let ground = Ground::prepare(binary, options, journal, &STORES).await?;
-    let section = measure(&ground, &STORES).await;
+    let stores = match &*choice.store {
+        [] => &STORES,
+        chosen => chosen,
+    };
+    let ground = Ground::prepare(binary, options, journal, stores).await?;
+    let section = measure(&ground, stores).await;
     let facts = ground.facts().await?;
     ground.clean().await?;
     Ok((section?, facts))

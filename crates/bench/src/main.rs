@@ -66,7 +66,12 @@ enum Command {
     /// Everything that is measured, one after the other
     All(Box<all::Options>),
     /// How fast emails are taken in, each on disk before its 202, beside the probe
-    Accept(plan::Options),
+    Accept {
+        #[command(flatten)]
+        choice: accept::Choice,
+        #[command(flatten)]
+        options: plan::Options,
+    },
     /// HTTP in, SMTP out: emails taken in and delivered at the same time, and a backlog delivered,
     /// beside the probe
     Deliver {
@@ -114,9 +119,9 @@ async fn main() -> anyhow::Result<ExitCode> {
         .map_or_else(server::beside_this_program, Ok)?;
     let journal = Journal::new();
     let report = match arguments.command {
-        Command::Accept(options) => {
+        Command::Accept { choice, options } => {
             let options = options.scaled();
-            let measuring = accept::run(&binary, &options, &journal);
+            let measuring = accept::run(&binary, &options, &choice, &journal);
             let (section, facts) = rig::unless_interrupted(measuring).await?;
             return tell(&Report::new(vec![section], facts), &options.outputs, json);
         }
