@@ -257,6 +257,50 @@ async fn a_locked_row_is_unavailable_by_the_deadline_and_the_others_are_not() {
     assert!(matches!(begun[..], [Begun::Started(_)]));
 }
 
+/// All new emails of a process go by one connection. An application may hold a key for as long as its
+/// transaction is open; whoever comes with the same one waits for it, and nobody else does.
+#[tokio::test]
+async fn a_key_that_is_held_elsewhere_holds_up_nobody_else() {
+    let database = Database::fresh().await;
+    let mut options = options(&database);
+    // Nobody gives up before the end of this test.
+    options.deadline = Duration::from_secs(600);
+    let store = Arc::new(PostgresStore::open(options).await.unwrap());
+    let mut beside = database.beside().await;
+    let mut transaction = beside.transaction().await.unwrap();
+    let held = an_email("held").build();
+    store.accept_in(&mut transaction, &held).await.unwrap();
+    let waiting = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { accept(&store, an_email("held")).await }
+    });
+    let is_waiting = "SELECT count(*) > 0 FROM pg_stat_activity
+                      WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO email %'
+                        AND datname = current_database()";
+    let looking = database.beside().await;
+    while !looking
+        .query_one(is_waiting, &[])
+        .await
+        .unwrap()
+        .get::<_, bool>(0)
+    {
+        tokio::task::yield_now().await;
+    }
+    for n in 0..20 {
+        let accepted = accept(&store, an_email(&format!("free-{n}"))).await;
+        assert_eq!(accepted.unwrap(), Accepted::Created);
+    }
+    assert!(!waiting.is_finished());
+    transaction.commit().await.unwrap();
+    let answer = waiting.await.unwrap().unwrap();
+    let is_held = |answer: &Accepted| match answer {
+        Accepted::Replayed(id, _) | Accepted::KeyConflict(id) => *id == held.id,
+        Accepted::Created => false,
+    };
+    assert!(is_held(&answer), "{answer:?}");
+    assert_clean(&store).await;
+}
+
 #[tokio::test]
 async fn a_pool_that_is_used_up_is_unavailable_by_the_deadline() {
     let database = Database::fresh().await;

@@ -12,7 +12,7 @@
 //! A flush of nothing but new emails is one statement, and one round trip. Those whose keys turn out
 //! not to be new come again, as if with others.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,19 +20,19 @@ use std::time::Instant;
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::FutureExt as _;
-use posthaste_core::email::EmailId;
 use posthaste_core::failpoint;
 use posthaste_core::port::StoreError;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 use uuid::Uuid;
 
 use super::accept::answer_replays;
+use super::batch::{Batch, JOBS_PER_FLUSH, Queue};
 use super::books::{Books, Pipeline, READ_FACTS};
 use super::clock::DatabaseClock;
 use super::error::{Meaning, Trouble};
 use super::insert::{Insert, NewEntry};
 use super::listener::Bell;
-use super::pool::{CONFLICTS, Pool};
+use super::pool::{CONFLICTS, Pool, Together};
 use super::slot::Slot;
 use super::state_row::{STATE_WIDTH, get, lock_states};
 use super::suppressed::{self, Asked, SuppressionList};
@@ -40,14 +40,13 @@ use super::under_way::UnderWay;
 use super::writer::{Job, Jobs, Wants};
 use crate::ledger::Ledger as _;
 
-/// At most this many jobs share a commit.
-const JOBS_PER_FLUSH: usize = 1024;
-/// At most about this many octets of mail do.
-const BYTES_PER_FLUSH: usize = 8 * 1024 * 1024;
-
 /// What all lanes share.
 pub(super) struct Shared {
     pub(super) pool: Pool,
+    /// For flushes that are one statement.
+    pub(super) together: Together,
+    /// Of those who use it.
+    pub(super) turns: Semaphore,
     pub(super) clock: Arc<DatabaseClock>,
     pub(super) bell: Arc<Bell>,
     pub(super) under_way: Arc<UnderWay>,
@@ -56,26 +55,46 @@ pub(super) struct Shared {
 impl Shared {
     /// A line with so many lanes.
     pub(super) fn line(self: &Arc<Self>, lanes: usize) -> Jobs {
+        self.lanes(lanes, |lane| async move {
+            // Jobs for emails that another job of the same flush is about.
+            let mut held_over = VecDeque::new();
+            while let Some(jobs) = lane.gather(&mut held_over).await {
+                lane.settle(jobs).await;
+            }
+        })
+    }
+
+    /// A line with so many lanes that run like this.
+    pub(super) fn lanes<R, F>(self: &Arc<Self>, lanes: usize, run: R) -> Jobs
+    where
+        R: Fn(Arc<Lane>) -> F + Copy + Send + 'static,
+        F: Future<Output = ()> + Send,
+    {
         let (jobs, queue) = mpsc::unbounded_channel();
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..lanes {
-            let lane = Lane {
+            let lane = Arc::new(Lane {
                 shared: Arc::clone(self),
                 queue: Arc::clone(&queue),
                 slot: Slot::any(),
-            };
+            });
             tokio::spawn(async move {
                 // A job that panics takes its flush with it, but not the lane.
-                while AssertUnwindSafe(lane.run()).catch_unwind().await.is_err() {}
+                while AssertUnwindSafe(run(Arc::clone(&lane)))
+                    .catch_unwind()
+                    .await
+                    .is_err()
+                {}
             });
         }
         jobs
     }
 }
 
-struct Lane {
-    shared: Arc<Shared>,
-    queue: Arc<Mutex<mpsc::UnboundedReceiver<Box<dyn Job>>>>,
+/// One of those who commit the jobs of a line.
+pub(super) struct Lane {
+    pub(super) shared: Arc<Shared>,
+    pub(super) queue: Arc<Mutex<Queue>>,
     slot: Slot,
 }
 
@@ -84,17 +103,11 @@ struct Group {
     jobs: Vec<Box<dyn Job>>,
     /// Whether all are new emails, as far as anyone knows.
     are_new: bool,
+    /// Whether they keep to themselves: one of them fails, or has to wait.
+    are_apart: bool,
 }
 
 impl Lane {
-    async fn run(&self) {
-        // Jobs for emails that another job of the same flush is about.
-        let mut held_over = VecDeque::new();
-        while let Some(jobs) = self.gather(&mut held_over).await {
-            self.settle(jobs).await;
-        }
-    }
-
     /// The jobs of the next flush: all that wait, within limits, one for each email. `None` when
     /// there will be no more.
     async fn gather(&self, held_over: &mut VecDeque<Box<dyn Job>>) -> Option<Vec<Box<dyn Job>>> {
@@ -114,30 +127,43 @@ impl Lane {
     }
 
     /// Commits jobs together, or, if that fails because of one of them, in smaller groups.
-    async fn settle(&self, jobs: Vec<Box<dyn Job>>) {
+    pub(super) async fn settle(&self, jobs: Vec<Box<dyn Job>>) {
         // One who has to ring within his transaction has more than one statement.
         let are_new =
             self.shared.bell.inside().is_none() && jobs.iter().all(|job| job.wants().is_only_new());
-        let mut groups = vec![Group { jobs, are_new }];
-        while let Some(Group { mut jobs, are_new }) = groups.pop() {
-            jobs.retain(|job| !job.is_abandoned());
-            if jobs.is_empty() {
+        let mut groups = vec![Group {
+            jobs,
+            are_new,
+            are_apart: false,
+        }];
+        while let Some(mut group) = groups.pop() {
+            group.jobs.retain(|job| !job.is_abandoned());
+            if group.jobs.is_empty() {
                 continue;
             }
-            let Err(trouble) = self.commit(&mut jobs, are_new).await else {
+            let committed = self.commit(&mut group).await;
+            let Group {
+                mut jobs, are_new, ..
+            } = group;
+            let Err(trouble) = committed else {
                 let (done, replayed) = jobs.into_iter().partition(|job| job.has_run());
                 let done: Vec<_> = done;
                 done.into_iter().for_each(|job| job.answer(Ok(())));
                 groups.push(Group {
                     jobs: replayed,
                     are_new: false,
+                    are_apart: true,
                 });
                 continue;
             };
             let is_one_of_them = matches!(trouble.meaning(), Meaning::Refused | Meaning::Locked);
             if is_one_of_them && jobs.len() > 1 {
                 let others = jobs.split_off(jobs.len() / 2);
-                groups.extend([others, jobs].map(|jobs| Group { jobs, are_new }));
+                groups.extend([others, jobs].map(|jobs| Group {
+                    jobs,
+                    are_new,
+                    are_apart: true,
+                }));
             } else {
                 let error = StoreError::from(trouble);
                 for job in jobs {
@@ -148,16 +174,25 @@ impl Lane {
     }
 
     /// One transaction, done again if others stood in the way or the connection was stale.
-    async fn commit(&self, jobs: &mut [Box<dyn Job>], are_new: bool) -> Result<(), Trouble> {
+    async fn commit(&self, group: &mut Group) -> Result<(), Trouble> {
+        let Group {
+            jobs,
+            are_new,
+            are_apart,
+        } = group;
         let mut conflicts = 0;
         let mut was_cut = false;
         loop {
             let committing = AtomicBool::new(false);
-            let flush = async |client: &ClientWrapper| match are_new {
+            let flush = async |client: &ClientWrapper| match *are_new {
                 true => self.take_in(client, jobs, &committing).await,
                 false => self.flush(client, jobs, &committing).await,
             };
-            let trouble = match self.shared.pool.run(flush).await {
+            let flushed = match *are_new && !*are_apart {
+                true => self.shared.together.run(flush).await,
+                false => self.shared.pool.run(flush).await,
+            };
+            let trouble = match flushed {
                 Ok(()) => return Ok(()),
                 Err(trouble) => trouble,
             };
@@ -286,44 +321,12 @@ impl Lane {
     }
 }
 
-fn drain(
-    queue: &mut mpsc::UnboundedReceiver<Box<dyn Job>>,
-    batch: &mut Batch,
-    held_over: &mut VecDeque<Box<dyn Job>>,
-) {
+fn drain(queue: &mut Queue, batch: &mut Batch, held_over: &mut VecDeque<Box<dyn Job>>) {
     while batch.has_room()
         && held_over.len() < JOBS_PER_FLUSH
         && let Ok(job) = queue.try_recv()
     {
         held_over.extend(batch.take(job));
-    }
-}
-
-#[derive(Default)]
-struct Batch {
-    jobs: Vec<Box<dyn Job>>,
-    ids: HashSet<EmailId>,
-    bytes: usize,
-}
-
-impl Batch {
-    fn has_room(&self) -> bool {
-        self.jobs.len() < JOBS_PER_FLUSH && self.bytes < BYTES_PER_FLUSH
-    }
-
-    /// Takes a job, or gives it back if another of these is about one of its emails.
-    fn take(&mut self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        let wants = job.wants();
-        if !self.has_room() || wants.ids.iter().any(|id| self.ids.contains(id)) {
-            return Some(job);
-        }
-        self.ids.extend(&wants.ids);
-        self.bytes += wants
-            .new
-            .as_ref()
-            .map_or(0, |entry| entry.email.content.len());
-        self.jobs.push(job);
-        None
     }
 }
 

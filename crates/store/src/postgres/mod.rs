@@ -10,6 +10,7 @@ mod act;
 mod admin;
 mod alert;
 mod attempt;
+mod batch;
 mod books;
 mod claim;
 mod clock;
@@ -27,6 +28,7 @@ mod list;
 mod listener;
 mod message;
 mod migration;
+mod newcomers;
 mod operation;
 mod parked;
 mod pool;
@@ -61,7 +63,7 @@ use self::clock::DatabaseClock;
 use self::error::store_error;
 use self::floor::{Floor, TimeFloor};
 use self::listener::Bell;
-use self::pool::{Connector, Pool};
+use self::pool::{Connector, Pool, Together};
 use self::slot::Slot;
 use self::statistics::Settled;
 use self::under_way::UnderWay;
@@ -188,7 +190,11 @@ impl PostgresStore {
         let by_index = connector.by_index_only();
         let under_way = Arc::new(UnderWay::default());
         let writer = Writer::start(
-            Pool::new(by_index.clone(), options.writers.max(1) + writer::OWN_LANES)?,
+            Pool::new(
+                by_index.clone(),
+                options.writers.max(1) + writer::OWN_LANES + newcomers::LANES,
+            )?,
+            Together::new(&by_index)?,
             options.writers,
             Arc::clone(&clock),
             Arc::clone(&bell),

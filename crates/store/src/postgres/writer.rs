@@ -1,6 +1,6 @@
 //! Group commit: whatever comes in while a transaction is under way shares the next one.
 //!
-//! There are three lines. A connection to a mail server stands still while its email waits for the
+//! There are four lines. New emails have one ([`super::newcomers`]). A connection to a mail server stands still while its email waits for the
 //! gate, so gates share their commits with nothing else; ends of attempts have a line of their own, so
 //! that many of them share one.
 
@@ -16,7 +16,8 @@ use super::clock::DatabaseClock;
 use super::insert::NewEntry;
 use super::lane::Shared;
 use super::listener::Bell;
-use super::pool::Pool;
+use super::newcomers::TURNS;
+use super::pool::{Pool, Together};
 use super::under_way::UnderWay;
 
 /// At most this many jobs wait; further callers wait outside, where they can be refused.
@@ -28,6 +29,8 @@ pub(super) enum Line {
     /// With whatever has no line of its own.
     #[default]
     Any,
+    /// With new emails.
+    New,
     /// With those that hold up a connection to a mail server.
     Gates,
     /// With the ends of attempts.
@@ -54,6 +57,7 @@ impl Wants {
     /// A new email.
     pub(super) fn new_email(entry: NewEntry) -> Self {
         Self {
+            line: Line::New,
             new: Some(entry),
             ..Self::default()
         }
@@ -153,6 +157,7 @@ pub(super) const OWN_LANES: usize = 2;
 /// Sends jobs to the lanes.
 pub(super) struct Writer {
     any: Jobs,
+    new: Jobs,
     gates: Jobs,
     ends: Jobs,
     permits: Arc<Semaphore>,
@@ -164,6 +169,7 @@ impl Writer {
     /// each on a connection of `pool`. They end when the writer is dropped and all jobs are done.
     pub(super) fn start(
         pool: Pool,
+        together: Together,
         lanes: usize,
         clock: Arc<DatabaseClock>,
         bell: Arc<Bell>,
@@ -172,12 +178,15 @@ impl Writer {
     ) -> Self {
         let shared = Arc::new(Shared {
             pool,
+            together,
+            turns: Semaphore::new(TURNS),
             clock,
             bell,
             under_way,
         });
         Self {
             any: shared.line(lanes.max(1)),
+            new: shared.line_of_new(),
             gates: shared.line(1),
             ends: shared.line(1),
             permits: Arc::new(Semaphore::new(JOBS_WAITING)),
@@ -220,6 +229,7 @@ impl Writer {
             };
             let jobs = match job.wants.line {
                 Line::Any => &self.any,
+                Line::New => &self.new,
                 Line::Gates => &self.gates,
                 Line::Ends => &self.ends,
             };
