@@ -10,6 +10,7 @@ use crate::amqp::QueueType;
 use crate::figures::Outputs;
 use crate::messages::variable;
 use crate::rig::services::Given;
+use crate::rig::stand::Store;
 
 /// What all subcommands that measure rates have in common.
 #[derive(Debug, Clone, Args)]
@@ -26,9 +27,10 @@ pub(crate) struct Options {
     /// How many HTTP connections the load has
     #[arg(long, default_value_t = 256)]
     pub(crate) clients: usize,
-    /// How many SMTP connections there are
-    #[arg(long, default_value_t = 16)]
-    pub(crate) connections: u64,
+    /// How many SMTP connections our processes may have; as many as do best here if left out: 128
+    /// on SQLite, 192 on PostgreSQL
+    #[arg(long)]
+    connections: Option<u64>,
     /// How many emails a backlog has
     #[arg(long, default_value_t = 40_000)]
     pub(crate) backlog: u64,
@@ -72,6 +74,15 @@ impl Options {
             self.without_peers = true;
         }
         self
+    }
+
+    /// How many SMTP connections our processes may have.
+    pub(crate) fn connections(&self, store: Store) -> u64 {
+        let best = match store {
+            Store::Sqlite => 128,
+            Store::Postgres | Store::Rabbitmq => 192,
+        };
+        self.connections.unwrap_or(best)
     }
 
     /// The servers that are given.

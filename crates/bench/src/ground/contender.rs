@@ -73,7 +73,7 @@ impl Contender {
         part: Part,
     ) -> anyhow::Result<Subject> {
         match self {
-            Self::Posthaste(_) => ours(ground, room, part).await,
+            Self::Posthaste(store) => ours(ground, room, store, part).await,
             Self::Probe(store, queue_type) => {
                 let (mode, words) = mode(room, store, queue_type, part)?;
                 probe(ground, room, mode, &words).await
@@ -83,14 +83,19 @@ impl Contender {
     }
 }
 
-async fn ours(ground: &Ground<'_>, room: &Room, part: Part) -> anyhow::Result<Subject> {
+async fn ours(
+    ground: &Ground<'_>,
+    room: &Room,
+    store: Store,
+    part: Part,
+) -> anyhow::Result<Subject> {
     let mut variables = room.variables();
     let options = ground.options;
     let mut set = |name: &str, value: String| variables.push((name.to_owned(), value));
     set("POSTHASTE_LOG__LEVEL", "error".to_owned());
     set(
         "POSTHASTE_SENDER__CONNECTIONS",
-        options.connections.to_string(),
+        options.connections(store).to_string(),
     );
     // Port 1: neither the API nor the scheduler ever sends.
     let (arguments, port): (&[&str], u16) = match part {

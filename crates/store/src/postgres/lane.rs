@@ -22,7 +22,7 @@ use deadpool_postgres::ClientWrapper;
 use futures_util::FutureExt as _;
 use posthaste_core::failpoint;
 use posthaste_core::port::StoreError;
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::sync::{Mutex, mpsc};
 use uuid::Uuid;
 
 use super::accept::answer_replays;
@@ -32,7 +32,8 @@ use super::clock::DatabaseClock;
 use super::error::{Meaning, Trouble};
 use super::insert::{Insert, NewEntry};
 use super::listener::Bell;
-use super::pool::{CONFLICTS, Pool, Together};
+use super::newcomers::Turns;
+use super::pool::{CONFLICTS, Pool};
 use super::slot::Slot;
 use super::state_row::{STATE_WIDTH, get, lock_states};
 use super::suppressed::{self, Asked, SuppressionList};
@@ -43,10 +44,7 @@ use crate::ledger::Ledger as _;
 /// What all lanes share.
 pub(super) struct Shared {
     pub(super) pool: Pool,
-    /// For flushes that are one statement.
-    pub(super) together: Together,
-    /// Of those who use it.
-    pub(super) turns: Semaphore,
+    pub(super) turns: Turns,
     pub(super) clock: Arc<DatabaseClock>,
     pub(super) bell: Arc<Bell>,
     pub(super) under_way: Arc<UnderWay>,
@@ -103,8 +101,6 @@ struct Group {
     jobs: Vec<Box<dyn Job>>,
     /// Whether all are new emails, as far as anyone knows.
     are_new: bool,
-    /// Whether they keep to themselves: one of them fails, or has to wait.
-    are_apart: bool,
 }
 
 impl Lane {
@@ -131,39 +127,26 @@ impl Lane {
         // One who has to ring within his transaction has more than one statement.
         let are_new =
             self.shared.bell.inside().is_none() && jobs.iter().all(|job| job.wants().is_only_new());
-        let mut groups = vec![Group {
-            jobs,
-            are_new,
-            are_apart: false,
-        }];
-        while let Some(mut group) = groups.pop() {
-            group.jobs.retain(|job| !job.is_abandoned());
-            if group.jobs.is_empty() {
+        let mut groups = vec![Group { jobs, are_new }];
+        while let Some(Group { mut jobs, are_new }) = groups.pop() {
+            jobs.retain(|job| !job.is_abandoned());
+            if jobs.is_empty() {
                 continue;
             }
-            let committed = self.commit(&mut group).await;
-            let Group {
-                mut jobs, are_new, ..
-            } = group;
-            let Err(trouble) = committed else {
+            let Err(trouble) = self.commit(&mut jobs, are_new).await else {
                 let (done, replayed) = jobs.into_iter().partition(|job| job.has_run());
                 let done: Vec<_> = done;
                 done.into_iter().for_each(|job| job.answer(Ok(())));
                 groups.push(Group {
                     jobs: replayed,
                     are_new: false,
-                    are_apart: true,
                 });
                 continue;
             };
             let is_one_of_them = matches!(trouble.meaning(), Meaning::Refused | Meaning::Locked);
             if is_one_of_them && jobs.len() > 1 {
                 let others = jobs.split_off(jobs.len() / 2);
-                groups.extend([others, jobs].map(|jobs| Group {
-                    jobs,
-                    are_new,
-                    are_apart: true,
-                }));
+                groups.extend([others, jobs].map(|jobs| Group { jobs, are_new }));
             } else {
                 let error = StoreError::from(trouble);
                 for job in jobs {
@@ -174,25 +157,16 @@ impl Lane {
     }
 
     /// One transaction, done again if others stood in the way or the connection was stale.
-    async fn commit(&self, group: &mut Group) -> Result<(), Trouble> {
-        let Group {
-            jobs,
-            are_new,
-            are_apart,
-        } = group;
+    async fn commit(&self, jobs: &mut [Box<dyn Job>], are_new: bool) -> Result<(), Trouble> {
         let mut conflicts = 0;
         let mut was_cut = false;
         loop {
             let committing = AtomicBool::new(false);
-            let flush = async |client: &ClientWrapper| match *are_new {
+            let flush = async |client: &ClientWrapper| match are_new {
                 true => self.take_in(client, jobs, &committing).await,
                 false => self.flush(client, jobs, &committing).await,
             };
-            let flushed = match *are_new && !*are_apart {
-                true => self.shared.together.run(flush).await,
-                false => self.shared.pool.run(flush).await,
-            };
-            let trouble = match flushed {
+            let trouble = match self.shared.pool.run(flush).await {
                 Ok(()) => return Ok(()),
                 Err(trouble) => trouble,
             };

@@ -63,7 +63,7 @@ use self::clock::DatabaseClock;
 use self::error::store_error;
 use self::floor::{Floor, TimeFloor};
 use self::listener::Bell;
-use self::pool::{Connector, Pool, Together};
+use self::pool::{Connector, Pool};
 use self::slot::Slot;
 use self::statistics::Settled;
 use self::under_way::UnderWay;
@@ -85,7 +85,8 @@ pub struct PostgresOptions {
     pub schema: Option<String>,
     /// How many connections are shared for reading and claiming.
     pub connections: usize,
-    /// How many further connections write at the same time, beside the two for attempts under way.
+    /// How many further connections take new emails in at the same time when there are very many,
+    /// and how many write whatever else there is, beside the two for attempts under way.
     pub writers: usize,
     /// How long an operation may take before it is given up.
     pub deadline: Duration,
@@ -190,17 +191,13 @@ impl PostgresStore {
         let by_index = connector.by_index_only();
         let under_way = Arc::new(UnderWay::default());
         let writer = Writer::start(
-            Pool::new(
-                by_index.clone(),
-                options.writers.max(1) + writer::OWN_LANES + newcomers::LANES,
-            )?,
-            Together::new(&by_index)?,
+            by_index.clone(),
             options.writers,
             Arc::clone(&clock),
             Arc::clone(&bell),
             Arc::clone(&under_way),
             options.deadline,
-        );
+        )?;
         let shared = options.connections.max(2);
         Ok(Self {
             writer: Arc::new(writer),

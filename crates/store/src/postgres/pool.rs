@@ -22,8 +22,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::PostgresOptions;
 use super::error::{Meaning, Trouble, meaning, store_error};
-use super::{PostgresOptions, newcomers};
 
 /// How often a transaction is done again when others stood in the way.
 pub(super) const CONFLICTS: u32 = 10;
@@ -245,16 +245,10 @@ impl Pool {
             other => StoreError::Unavailable(other.to_string()),
         }
         })?;
-        self.tell_time(&object).await?;
-        Ok(object)
-    }
-
-    /// Tells a session what time it is, if tests moved it.
-    async fn tell_time(&self, client: &ClientWrapper) -> StoreResult<()> {
-        match self.connector.clock_setting() {
-            Some(setting) => client.batch_execute(&setting).await.map_err(store_error),
-            None => Ok(()),
+        if let Some(setting) = self.connector.clock_setting() {
+            object.batch_execute(&setting).await.map_err(store_error)?;
         }
+        Ok(object)
     }
 
     /// Answers one query that changes nothing. A connection that was cut while nobody used it
@@ -332,62 +326,6 @@ impl Pool {
         // Its work ended well: it may go back to the others.
         drop(connection.0.take());
         Ok(done)
-    }
-}
-
-/// One connection that several use at the same time, each for statements that are transactions of
-/// their own: what one has sent waits at the server while the statement of another is carried out.
-pub(super) struct Together {
-    pool: Pool,
-    present: tokio::sync::Mutex<Option<Arc<Borrowed>>>,
-}
-
-impl Together {
-    pub(super) fn new(connector: &Connector) -> StoreResult<Self> {
-        Ok(Self {
-            pool: Pool::new(connector.clone(), newcomers::LANES)?,
-            present: tokio::sync::Mutex::default(),
-        })
-    }
-
-    /// Works on the connection within the deadline, with others. If the work fails, those who come
-    /// later have another connection; those who are on this one stay there.
-    pub(super) async fn run<T, E: Into<Trouble>>(
-        &self,
-        work: impl AsyncFnOnce(&ClientWrapper) -> Result<T, E>,
-    ) -> Result<T, Trouble> {
-        let connection = self.connection().await?;
-        let Some(client) = connection.0.as_ref() else {
-            return Err(StoreError::Unavailable("the connection is closed".into()).into());
-        };
-        let work = async {
-            self.pool.tell_time(client).await?;
-            work(client).await.map_err(Into::into)
-        };
-        let done = within::<_, Trouble>(self.pool.connector.deadline, work).await;
-        if done.is_err() {
-            let mut present = self.present.lock().await;
-            present.take_if(|present| Arc::ptr_eq(present, &connection));
-        }
-        done
-    }
-
-    /// Leaves the connection to those who are on it: something there takes long.
-    pub(super) async fn move_on(&self) {
-        self.present.lock().await.take();
-    }
-
-    async fn connection(&self) -> StoreResult<Arc<Borrowed>> {
-        let mut present = self.present.lock().await;
-        let is_open = |connection: &&Arc<Borrowed>| {
-            let client = connection.0.as_ref();
-            client.is_some_and(|client| !client.is_closed())
-        };
-        if let Some(connection) = present.as_ref().filter(is_open) {
-            return Ok(Arc::clone(connection));
-        }
-        let connection = Arc::new(Borrowed(Some(self.pool.get().await?)));
-        Ok(Arc::clone(present.insert(connection)))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Group commit: whatever comes in while a transaction is under way shares the next one.
 //!
-//! There are four lines. New emails have one ([`super::newcomers`]). A connection to a mail server stands still while its email waits for the
-//! gate, so gates share their commits with nothing else; ends of attempts have a line of their own, so
-//! that many of them share one.
+//! There are four lines. New emails have one of their own (`newcomers`), in which one flush follows
+//! the other. A connection to a mail server stands still while its email waits for the gate, so gates
+//! share their commits with nothing else; ends of attempts have a line, too, so that many of them
+//! share one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use super::clock::DatabaseClock;
 use super::insert::NewEntry;
 use super::lane::Shared;
 use super::listener::Bell;
-use super::newcomers::TURNS;
-use super::pool::{Pool, Together};
+use super::newcomers::Turns;
+use super::pool::{Connector, Pool};
 use super::under_way::UnderWay;
 
 /// At most this many jobs wait; further callers wait outside, where they can be refused.
@@ -151,9 +152,6 @@ where
     }
 }
 
-/// How many lines have a lane of their own, beside those for whatever comes.
-pub(super) const OWN_LANES: usize = 2;
-
 /// Sends jobs to the lanes.
 pub(super) struct Writer {
     any: Jobs,
@@ -165,33 +163,36 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts `lanes` tasks for whatever comes and [`OWN_LANES`] more, which write at the same time,
-    /// each on a connection of `pool`. They end when the writer is dropped and all jobs are done.
+    /// Starts the tasks that write: at most `writers` at the same time for new emails, unless some are
+    /// held up, as many for whatever else comes, and one each for gates and ends. They end when the
+    /// writer is dropped and all jobs are done.
     pub(super) fn start(
-        pool: Pool,
-        together: Together,
-        lanes: usize,
+        connector: Connector,
+        writers: usize,
         clock: Arc<DatabaseClock>,
         bell: Arc<Bell>,
         under_way: Arc<UnderWay>,
         deadline: Duration,
-    ) -> Self {
+    ) -> StoreResult<Self> {
+        let writers = writers.max(1);
+        let turns = Turns::new(u32::try_from(writers).unwrap_or(u32::MAX));
+        // Each has a connection when it needs one.
+        let pool = Pool::new(connector, writers + turns.lanes() + 2)?;
         let shared = Arc::new(Shared {
             pool,
-            together,
-            turns: Semaphore::new(TURNS),
+            turns,
             clock,
             bell,
             under_way,
         });
-        Self {
-            any: shared.line(lanes.max(1)),
+        Ok(Self {
+            any: shared.line(writers),
             new: shared.line_of_new(),
             gates: shared.line(1),
             ends: shared.line(1),
             permits: Arc::new(Semaphore::new(JOBS_WAITING)),
             deadline,
-        }
+        })
     }
 
     /// Runs a job in the next transaction and answers after its commit, or when the deadline
