@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::ensure;
 use clap::Args;
 
 use crate::amqp::QueueType;
@@ -25,7 +26,7 @@ const P99: Limit = Limit::AtMost(1.5);
 /// What emails are taken in on.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Choice {
-    /// Only on these stores; RabbitMQ has no part in it
+    /// Only on these stores: sqlite, postgres
     #[arg(long, value_enum, value_delimiter = ',')]
     store: Vec<Store>,
 }
@@ -37,6 +38,10 @@ pub(crate) async fn run(
     choice: &Choice,
     journal: &Journal,
 ) -> anyhow::Result<(Section, std::collections::BTreeMap<String, String>)> {
+    ensure!(
+        !choice.store.contains(&Store::Rabbitmq),
+        "--store rabbitmq: tickets have no part in taking in; say postgres"
+    );
     let stores = match &*choice.store {
         [] => &STORES,
         chosen => chosen,
