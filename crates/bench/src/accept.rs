@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::amqp::QueueType;
 use crate::figures::{Claim, Kind, Limit, Section, Who};
-use crate::ground::{Contender, Ground, Part, Round, Series};
+use crate::ground::{Contender, Ground, Part, Round, Series, in_turns};
 use crate::load::{Loaded, Pace, Until};
 use crate::plan::Options;
 use crate::processor::Reading;
@@ -85,16 +85,17 @@ async fn measure_store(
     }
     let mut closed = vec![Series::default(); contenders.len()];
     let mut paced = vec![Series::default(); contenders.len()];
-    for _ in 0..ground.options.rounds {
+    for number in 0..ground.options.rounds {
+        let order = in_turns(number, contenders.len());
         let mut slowest = f64::INFINITY;
-        for (contender, series) in contenders.iter().zip(&mut closed) {
-            let round = one(ground, *contender, Pace::Closed).await?;
+        for &place in &order {
+            let round = one(ground, contenders[place], Pace::Closed).await?;
             slowest = slowest.min(round.rate);
-            series.push(round);
+            closed[place].push(round);
         }
         let pace = Pace::PerSecond(slowest * SHARE);
-        for (contender, series) in contenders.iter().zip(&mut paced) {
-            series.push(one(ground, *contender, pace).await?);
+        for place in order {
+            paced[place].push(one(ground, contenders[place], pace).await?);
         }
     }
     let (kind, unit) = (Kind::Accept, "email/s");

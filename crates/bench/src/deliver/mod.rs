@@ -13,7 +13,7 @@ use clap::Args;
 use crate::amqp::QueueType;
 use crate::beside;
 use crate::figures::{Kind, Section};
-use crate::ground::{Contender, Ground, Series};
+use crate::ground::{Contender, Ground, Series, in_turns};
 use crate::plan::Options;
 use crate::rig::journal::Journal;
 use crate::rig::stand::Store;
@@ -96,11 +96,12 @@ async fn take_turns(
         }
     }
     let mut all = vec![Series::default(); contenders.len()];
-    for _ in 0..ground.options.rounds {
-        for (contender, series) in contenders.iter().zip(&mut all) {
-            series.push(match kind {
-                Kind::Drain => drain::one(ground, *contender).await?,
-                _ => live::one(ground, *contender).await?,
+    for round in 0..ground.options.rounds {
+        for place in in_turns(round, contenders.len()) {
+            let contender = contenders[place];
+            all[place].push(match kind {
+                Kind::Drain => drain::one(ground, contender).await?,
+                _ => live::one(ground, contender).await?,
             });
         }
     }

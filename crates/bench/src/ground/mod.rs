@@ -77,6 +77,9 @@ impl<'a> Ground<'a> {
             let services = Services::start(&given, folder, &ground.run()).await?;
             if !services.configure_postgres(AS_ANCHORS).await? {
                 journal.line("PostgreSQL is given: its own settings stay as they are");
+            } else if !options.quick {
+                journal.line("having PostgreSQL use its memory once");
+                services.warm_postgres().await?;
             }
             ground.servers = servers(&services)?;
             ground.services = Some(services);
@@ -187,6 +190,16 @@ impl<'a> Ground<'a> {
 
     fn room_name(&self, number: u32) -> String {
         format!("{}-{number}", self.run())
+    }
+}
+
+/// The places of so many contenders in the order in which they come in a round: nobody is always
+/// first, and finds what the others find used already.
+pub(crate) fn in_turns(round: u32, contenders: usize) -> Vec<usize> {
+    let places = 0..contenders;
+    match round % 2 {
+        0 => places.collect(),
+        _ => places.rev().collect(),
     }
 }
 

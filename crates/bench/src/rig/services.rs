@@ -19,6 +19,13 @@ pub(crate) const AS_ANCHORS: &[(&str, &str)] = &[
     ("shared_preload_libraries", "pg_stat_statements"),
 ];
 
+/// Writes two gigabytes, a page for each row, and throws them away.
+const WARM_UP: &str = "CREATE TABLE warm_up (filling text);
+     ALTER TABLE warm_up ALTER filling SET STORAGE PLAIN;
+     INSERT INTO warm_up
+         SELECT repeat(md5(i::text), 240) FROM generate_series(1, 262144) i;
+     DROP TABLE warm_up";
+
 /// Which servers are given. The others are started, unless they are not wanted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Given {
@@ -121,6 +128,16 @@ impl Services {
         }
         self.restart_postgres(Duration::ZERO).await?;
         Ok(true)
+    }
+
+    /// Has PostgreSQL use all of its shared memory once, and leaves files of its log behind that
+    /// can be used again, as on a server that has run for a while: on a new one, whoever comes
+    /// first pays for both. Takes some ten seconds.
+    pub(crate) async fn warm_postgres(&self) -> anyhow::Result<()> {
+        let database = self.database().await?;
+        database.batch_execute(WARM_UP).await?;
+        // Only now is the table gone, and need not be written.
+        Ok(database.batch_execute("CHECKPOINT").await?)
     }
 
     /// Crashes PostgreSQL and starts it again on the same data, after a while.
