@@ -105,7 +105,9 @@ impl Reserved {
     #[must_use]
     pub fn send(self, started: Started, message_key: String) -> FirstAttempt {
         let id = started.lease.id;
-        let attempt = self.sender.send_inline(started, self.asked, self.room);
+        let attempt = self
+            .sender
+            .send_inline(Box::new(started), self.asked, self.room);
         FirstAttempt {
             id,
             message_key,
@@ -224,7 +226,7 @@ impl Intake {
         let opening = tokio::spawn(async move {
             let sender = intake.sender.as_ref();
             match sender.and_then(|sender| Some((sender, sender.room_for_inline()?))) {
-                Some((sender, room)) => intake.begin(sender, room, email).await,
+                Some((sender, room)) => intake.begin(sender, room, Box::new(email)).await,
                 None => intake.queue(email, now).await,
             }
         });
@@ -235,12 +237,12 @@ impl Intake {
         &self,
         sender: &Arc<Sender>,
         room: Room,
-        email: NewEmail,
+        email: Box<NewEmail>,
     ) -> Result<Opening, Refused> {
         let (id, message_key) = (email.id, email.message_key.clone());
         let asked = Instant::now();
         let started = match self.open_by(sender, Opener::Caller, email).await? {
-            Opened::Started(started) => *started,
+            Opened::Started(started) => started,
             Opened::Replayed(id, _) => return Ok(Opening::Replayed { id, message_key }),
             Opened::KeyConflict(id) => return Err(Refused::KeyConflict(id)),
         };

@@ -285,7 +285,7 @@ impl Intake {
             && email.send_at.is_none()
             && let Some(sender) = &self.sender
             && let Some(room) = sender.room_for_fresh(email.priority).await
-            && let Some(email) = emails.pop()
+            && let Some(email) = emails.pop().map(Box::new)
         {
             return vec![self.begin_fresh(sender, room, email).await];
         }
@@ -296,14 +296,14 @@ impl Intake {
         &self,
         sender: &Arc<Sender>,
         room: Room,
-        email: NewEmail,
+        email: Box<NewEmail>,
     ) -> Result<Taken, Refused> {
         let (id, message_key) = (email.id, email.message_key.clone());
         let (ticket, _) = ticket_of(&email, self.store.now());
         let asked = Instant::now();
         Ok(match self.open_by(sender, Opener::Sender, email).await? {
             Opened::Started(started) => {
-                sender.send_fresh(*started, asked, room);
+                sender.send_fresh(started, asked, room);
                 Taken::Accepted { id, message_key }
             }
             Opened::Replayed(email_id, status) => {
@@ -326,13 +326,13 @@ impl Intake {
         &self,
         sender: &Sender,
         opener: Opener,
-        mut email: NewEmail,
+        mut email: Box<NewEmail>,
     ) -> Result<Opened, Refused> {
         let mut span = self.trace(&mut email);
         posthaste_core::failpoint::hit("intake.before_commit");
         let opened = self
             .store
-            .accept_begun(vec![email], opener, sender.worker(), sender.lease())
+            .accept_begun(vec![*email], opener, sender.worker(), sender.lease())
             .await
             .and_then(|mut opened| opened.pop().unwrap_or_else(|| Err(inline::closed())));
         let opened = opened.inspect_err(|error| span.fail(&error.to_string()))?;

@@ -97,7 +97,7 @@ impl Sender {
     /// parked, or someone else had taken over.
     pub(super) async fn attempt(
         &self,
-        started: Started,
+        started: Box<Started>,
         held: Held,
         patience: Option<Duration>,
         is_parked: bool,

@@ -29,13 +29,14 @@ impl Sender {
     }
 
     /// Sends an email that began in the store when it was asked at `asked`.
-    pub(crate) fn send_fresh(self: &Arc<Self>, started: Started, asked: Instant, room: Room) {
+    pub(crate) fn send_fresh(self: &Arc<Self>, started: Box<Started>, asked: Instant, room: Room) {
         posthaste_core::failpoint::hit("sender.after_begin");
         let held = self.leases.hold(started.lease, asked);
         let sender = Arc::clone(self);
-        self.tasks.spawn(async move {
+        // In a box: a task would move the whole of it several times.
+        self.tasks.spawn(Box::pin(async move {
             drop(sender.attempt(started, held, None, false).await);
             drop(room);
-        });
+        }));
     }
 }

@@ -74,17 +74,17 @@ impl Sender {
     /// end, whether the caller stays or goes.
     pub(crate) fn send_inline(
         self: &Arc<Self>,
-        started: Started,
+        started: Box<Started>,
         asked: Instant,
         room: Room,
     ) -> InlineAttempt {
         let held = self.leases.hold(started.lease, asked);
         let (sender, patience) = (Arc::clone(self), self.config.patience);
-        let attempt = self.tasks.spawn(async move {
+        let attempt = self.tasks.spawn(Box::pin(async move {
             let state = sender.attempt(started, held, Some(patience), false).await;
             drop(room);
             state
-        });
+        }));
         InlineAttempt { attempt, patience }
     }
 }

@@ -303,7 +303,7 @@ impl Sender {
         for (begun, permit) in begun.into_iter().zip(permits) {
             // Finished, in progress, not due, not there: then there is nothing to do.
             if let Begun::Started(started) = begun {
-                self.spawn_attempt(*started, asked, permit, false);
+                self.spawn_attempt(started, asked, permit, false);
             }
         }
         posthaste_core::failpoint::hit("sender.before_acknowledge");
@@ -363,7 +363,7 @@ impl Sender {
                 }
                 for (started, permit) in started.into_iter().zip(permits) {
                     self.note_retry(&started);
-                    self.spawn_attempt(started, asked, permit, false);
+                    self.spawn_attempt(Box::new(started), asked, permit, false);
                 }
                 found
             }
@@ -404,19 +404,20 @@ impl Sender {
 
     fn spawn_attempt(
         self: &Arc<Self>,
-        started: Started,
+        started: Box<Started>,
         asked: Instant,
         permit: OwnedSemaphorePermit,
         is_parked: bool,
     ) {
         let held = self.leases.hold(started.lease, asked);
         let sender = Arc::clone(self);
-        self.tasks.spawn(async move {
+        // In a box: a task would move the whole of it several times.
+        self.tasks.spawn(Box::pin(async move {
             match sender.its_turn(&started, permit).await {
                 Some(_permits) => drop(sender.attempt(started, held, None, is_parked).await),
                 None => sender.release(&held, None).await,
             }
-        });
+        }));
     }
 
     /// An email over which workers died is sent with nothing beside it, so that it takes nobody

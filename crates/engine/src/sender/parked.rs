@@ -112,7 +112,7 @@ impl Sender {
         permits: Vec<OwnedSemaphorePermit>,
     ) {
         for (started, permit) in started.into_iter().zip(permits) {
-            self.spawn_attempt(started, asked, permit, true);
+            self.spawn_attempt(Box::new(started), asked, permit, true);
         }
     }
 

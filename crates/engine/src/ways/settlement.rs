@@ -77,12 +77,14 @@ impl Ways {
                     .cloned()
                     .collect();
                 self.give_up_probes(store, started, &tested).await;
-                self.fault(store, started, pass, &whole, decision).await
+                Box::pin(self.fault(store, started, pass, &whole, decision)).await
             }
             Reach::Domain => {
                 self.success(store, started, pass, &whole).await;
                 match &pass.domain {
-                    Some(domain) => self.fault(store, started, pass, domain, decision).await,
+                    Some(domain) => {
+                        Box::pin(self.fault(store, started, pass, domain, decision)).await
+                    }
                     None => (decision, None),
                 }
             }

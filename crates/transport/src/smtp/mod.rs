@@ -81,7 +81,8 @@ impl SmtpTransport {
             }
             tracing::debug!(transport = self.name(), "a pooled connection had died");
         }
-        let fresh = self.opener.open().await?;
+        // In a box, as it is rare: whoever has a connection need not make room for opening one.
+        let fresh = Box::pin(self.opener.open()).await?;
         let (connection, ended) = self.transact(fresh, email, gate).await;
         Ok(self.conclude(slot, connection, ended))
     }
