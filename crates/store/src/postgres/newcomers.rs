@@ -16,7 +16,7 @@ use super::lane::{Lane, Shared};
 use super::writer::{Job, Jobs};
 
 /// So many emails are worth a flush while another one is under way.
-const ENOUGH: usize = 256;
+const ENOUGH: usize = 96;
 /// After so long, others no longer wait for a flush that is held up: the key of one of its emails may
 /// be in a transaction of an application's that is still open.
 const HELD_UP: Duration = Duration::from_millis(100);
