@@ -10,7 +10,7 @@ use std::time::Duration;
 use posthaste_core::email::{EmailId, NewEmail};
 use posthaste_core::port::{
     Accepted, Action, Actor, AlertStore as _, AuditFilter, Begun, DeskStore as _, EmailStore as _,
-    Finish, KeyStore as _, Lease, Opener, Store as _, StoreError,
+    Finish, KeyStore as _, Lease, Opener, Store as _, StoreError, StoreResult,
 };
 use posthaste_core::status::{DeadReason, Status};
 use posthaste_store::{PostgresOptions, PostgresStore};
@@ -255,6 +255,29 @@ async fn a_locked_row_is_unavailable_by_the_deadline_and_the_others_are_not() {
     beside.batch_execute("ROLLBACK").await.unwrap();
     let begun = store.begin(vec![held_id], "w", LEASE).await.unwrap();
     assert!(matches!(begun[..], [Begun::Started(_)]));
+}
+
+/// A thousand may share a flush. If one of them has to wait for too long, the others must not be told
+/// that they cannot be kept.
+#[tokio::test]
+async fn one_whose_key_is_held_for_long_takes_nobody_of_its_flush_along() {
+    let database = Database::fresh().await;
+    let mut options = options(&database);
+    options.deadline = Duration::from_secs(8);
+    let store = PostgresStore::open(options).await.unwrap();
+    let mut beside = database.beside().await;
+    let mut transaction = beside.transaction().await.unwrap();
+    let held = an_email("a").build();
+    store.accept_in(&mut transaction, &held).await.unwrap();
+    let others = (0..32).map(|n| format!("b-{n}"));
+    let keys = std::iter::once("a".to_owned()).chain(others);
+    let emails = keys.map(|key| an_email(&key).build()).collect();
+    let accepted = store.accept(emails, true).await.unwrap();
+    let (held, others) = accepted.split_first().unwrap();
+    assert!(matches!(held, Err(StoreError::Unavailable(_))), "{held:?}");
+    let created = |answer: &StoreResult<Accepted>| matches!(answer, Ok(Accepted::Created));
+    assert!(others.iter().all(created), "{others:?}");
+    transaction.rollback().await.unwrap();
 }
 
 /// New emails come in one flush after the other. An application may hold a key for as long as its

@@ -101,6 +101,9 @@ struct Group {
     jobs: Vec<Box<dyn Job>>,
     /// Whether all are new emails, as far as anyone knows.
     are_new: bool,
+    /// Whether they are part of a flush that waited in vain for what somebody holds: then it is known
+    /// that it is held, and the others have waited long enough.
+    is_hurried: bool,
 }
 
 impl Lane {
@@ -127,26 +130,42 @@ impl Lane {
         // One who has to ring within his transaction has more than one statement.
         let are_new =
             self.shared.bell.inside().is_none() && jobs.iter().all(|job| job.wants().is_only_new());
-        let mut groups = vec![Group { jobs, are_new }];
-        while let Some(Group { mut jobs, are_new }) = groups.pop() {
-            jobs.retain(|job| !job.is_abandoned());
-            if jobs.is_empty() {
+        let mut groups = vec![Group {
+            jobs,
+            are_new,
+            is_hurried: false,
+        }];
+        while let Some(mut group) = groups.pop() {
+            group.jobs.retain(|job| !job.is_abandoned());
+            if group.jobs.is_empty() {
                 continue;
             }
-            let Err(trouble) = self.commit(&mut jobs, are_new).await else {
+            let committed = self.commit(&mut group).await;
+            let Group {
+                mut jobs,
+                are_new,
+                is_hurried,
+            } = group;
+            let Err(trouble) = committed else {
                 let (done, replayed) = jobs.into_iter().partition(|job| job.has_run());
                 let done: Vec<_> = done;
                 done.into_iter().for_each(|job| job.answer(Ok(())));
                 groups.push(Group {
                     jobs: replayed,
                     are_new: false,
+                    is_hurried,
                 });
                 continue;
             };
             let is_one_of_them = matches!(trouble.meaning(), Meaning::Refused | Meaning::Locked);
             if is_one_of_them && jobs.len() > 1 {
                 let others = jobs.split_off(jobs.len() / 2);
-                groups.extend([others, jobs].map(|jobs| Group { jobs, are_new }));
+                let is_hurried = is_hurried || trouble.meaning() == Meaning::Locked;
+                groups.extend([others, jobs].map(|jobs| Group {
+                    jobs,
+                    are_new,
+                    is_hurried,
+                }));
             } else {
                 let error = StoreError::from(trouble);
                 for job in jobs {
@@ -157,7 +176,12 @@ impl Lane {
     }
 
     /// One transaction, done again if others stood in the way or the connection was stale.
-    async fn commit(&self, jobs: &mut [Box<dyn Job>], are_new: bool) -> Result<(), Trouble> {
+    async fn commit(&self, group: &mut Group) -> Result<(), Trouble> {
+        let Group {
+            jobs,
+            are_new,
+            is_hurried,
+        } = group;
         let mut conflicts = 0;
         let mut was_cut = false;
         loop {
@@ -166,7 +190,11 @@ impl Lane {
                 true => self.take_in(client, jobs, &committing).await,
                 false => self.flush(client, jobs, &committing).await,
             };
-            let trouble = match self.shared.pool.run(flush).await {
+            let done = match is_hurried {
+                true => self.shared.pool.run_hurried(flush).await,
+                false => self.shared.pool.run(flush).await,
+            };
+            let trouble = match done {
                 Ok(()) => return Ok(()),
                 Err(trouble) => trouble,
             };

@@ -25,6 +25,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::PostgresOptions;
 use super::error::{Meaning, Trouble, meaning, store_error};
 
+/// Who is in a hurry waits for a lock no longer than this part of the deadline: a flush of a thousand
+/// jobs is cut in two ten times until only who is held up is left.
+const HURRY: u32 = 64;
 /// How often a transaction is done again when others stood in the way.
 pub(super) const CONFLICTS: u32 = 10;
 
@@ -326,6 +329,23 @@ impl Pool {
         // Its work ended well: it may go back to the others.
         drop(connection.0.take());
         Ok(done)
+    }
+
+    /// The same for work that gives up soon when somebody holds what it needs.
+    pub(super) async fn run_hurried<T>(
+        &self,
+        work: impl AsyncFnOnce(&ClientWrapper) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let patience = (self.connector.deadline / HURRY).as_millis().max(1);
+        self.run(async |client: &ClientWrapper| {
+            let hurry = format!("SET lock_timeout = {patience}");
+            client.batch_execute(&hurry).await?;
+            let done = work(client).await?;
+            // The work is done, whatever becomes of this: a connection on which it fails is dead.
+            let _ = client.batch_execute("RESET lock_timeout").await;
+            Ok::<T, Trouble>(done)
+        })
+        .await
     }
 }
 

@@ -21,7 +21,8 @@ use super::newcomers::Turns;
 use super::pool::{Connector, Pool};
 use super::under_way::UnderWay;
 
-/// At most this many jobs wait; further callers wait outside, where they can be refused.
+/// At most this many jobs wait, and as many that bring new emails; further callers wait outside, where
+/// they can be refused.
 const JOBS_WAITING: usize = 8192;
 
 /// Where a job stands in line.
@@ -159,6 +160,8 @@ pub(super) struct Writer {
     gates: Jobs,
     ends: Jobs,
     permits: Arc<Semaphore>,
+    /// Of new emails any number may come at a time: gates must not stand behind them.
+    new_permits: Arc<Semaphore>,
     deadline: Duration,
 }
 
@@ -191,6 +194,7 @@ impl Writer {
             gates: shared.line(1),
             ends: shared.line(1),
             permits: Arc::new(Semaphore::new(JOBS_WAITING)),
+            new_permits: Arc::new(Semaphore::new(JOBS_WAITING)),
             deadline,
         })
     }
@@ -218,7 +222,13 @@ impl Writer {
     {
         let gone = || StoreError::Unavailable("the store is closed".into());
         let done = async {
-            let permit = Arc::clone(&self.permits).acquire_owned().await;
+            let (jobs, permits) = match wants.line {
+                Line::Any => (&self.any, &self.permits),
+                Line::New => (&self.new, &self.new_permits),
+                Line::Gates => (&self.gates, &self.permits),
+                Line::Ends => (&self.ends, &self.permits),
+            };
+            let permit = Arc::clone(permits).acquire_owned().await;
             let (caller, answered) = oneshot::channel();
             let job = Work {
                 wants,
@@ -227,12 +237,6 @@ impl Writer {
                 caller,
                 unclaimed,
                 _permit: permit.map_err(|_| gone())?,
-            };
-            let jobs = match job.wants.line {
-                Line::Any => &self.any,
-                Line::New => &self.new,
-                Line::Gates => &self.gates,
-                Line::Ends => &self.ends,
             };
             jobs.send(Box::new(job)).map_err(|_| gone())?;
             answered.await.map_err(|_| gone())?

@@ -24,7 +24,8 @@ use super::memory::Memory;
 use super::waiting::Waiting;
 use super::{micros, now_of};
 
-/// At most this many jobs wait; further callers wait outside, where they can be refused.
+/// At most this many jobs wait, and as many that bring new emails; further callers wait outside, where
+/// they can be refused.
 const JOBS_WAITING: usize = 8192;
 /// How often an idle writer looks whether another process changed the file.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -79,6 +80,8 @@ where
 pub(super) struct Writer {
     jobs: Sender<Box<dyn Job>>,
     permits: Arc<Semaphore>,
+    /// Of new emails any number may come at a time: gates must not stand behind them.
+    new_permits: Arc<Semaphore>,
     changed: Arc<Notify>,
 }
 
@@ -184,6 +187,7 @@ impl Writer {
         Ok(Self {
             jobs,
             permits: Arc::new(Semaphore::new(JOBS_WAITING)),
+            new_permits: Arc::new(Semaphore::new(JOBS_WAITING)),
             changed,
         })
     }
@@ -212,7 +216,11 @@ impl Writer {
         F: FnMut(&mut Flush<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let gone = || StoreError::Unavailable("the store is closed".into());
-        let permit = Arc::clone(&self.permits)
+        let permits = match is_new {
+            true => &self.new_permits,
+            false => &self.permits,
+        };
+        let permit = Arc::clone(permits)
             .acquire_owned()
             .await
             .map_err(|_| gone())?;
