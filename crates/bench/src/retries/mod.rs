@@ -15,7 +15,7 @@ use anyhow::{Context as _, ensure};
 use self::rows::Rows;
 use crate::amqp::{QueueType, Rabbit};
 use crate::figures::{Claim, Figure, Kind, Latency, Limit, Section, Who, median};
-use crate::ground::{Contender, Ground, Part, Room, Round, Series};
+use crate::ground::{Contender, Ground, Part, Room, Round, Series, in_turns};
 use crate::load::{Pace, Until};
 use crate::plan::Options;
 use crate::processor::Reading;
@@ -65,19 +65,24 @@ pub(crate) async fn measure(ground: &Ground<'_>) -> anyhow::Result<Section> {
     let servers = ground.servers();
     let reference = Reference::set_up(services, servers, &name, beside, reference_rows).await?;
     let (mut ours, mut theirs) = (Series::default(), Series::default());
-    for _ in 0..options.rounds {
-        let (rate, usage) = reference.measure(QUEUES, WORKERS, options.time.0).await?;
-        ground.journal.line(&format!(
-            "retries, probe: {rate:.0}/s; cpu % {}",
-            usage.percent()
-        ));
-        theirs.push(Round {
-            rate,
-            latency: None,
-            usage,
-            bytes: None,
-        });
-        ours.push(backlog(ground, &room, &rows).await?);
+    for round in 0..options.rounds {
+        for place in in_turns(round, 2) {
+            if place == 1 {
+                ours.push(backlog(ground, &room, &rows).await?);
+                continue;
+            }
+            let (rate, usage) = reference.measure(QUEUES, WORKERS, options.time.0).await?;
+            ground.journal.line(&format!(
+                "retries, probe: {rate:.0}/s; cpu % {}",
+                usage.percent()
+            ));
+            theirs.push(Round {
+                rate,
+                latency: None,
+                usage,
+                bytes: None,
+            });
+        }
     }
     let name = "quorum queues";
     let figure = |series: &Series, who| series.figure(Kind::Retries, who, name, "retry/s");
