@@ -62,7 +62,8 @@ pub trait Ledger {
     /// The state of an email.
     fn state(&mut self, id: EmailId) -> Result<Option<State>, Self::Error>;
 
-    /// The rest that matters of it.
+    /// The rest that matters of it. Where an email is to be begun that has not failed, a dialect may
+    /// leave them out unless it expires.
     fn facts(&mut self, id: EmailId) -> Result<Option<Facts>, Self::Error>;
 
     /// Whether the attempt of this number is on record as one that spent the budget.

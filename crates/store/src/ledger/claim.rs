@@ -35,15 +35,19 @@ pub fn begin_unticketed<L: Ledger>(
     if (queued_since && state.status != Status::Failed) || state.locked_until.is_some() {
         return Ok(None);
     }
-    let Some(facts) = ledger.facts(id)? else {
-        return Ok(None);
-    };
-    if state.status == Status::Failed || facts.is_too_late(&state, ledger.now()) {
-        match claim(ledger, id, &state, facts, lease, budgets)? {
-            Some((due, _)) if due.exhausted || due.expired => return Ok(Some(Found::Dead(due))),
-            Some((_, claimed)) => state = claimed,
-            None => return Ok(None),
+    let has_failed = state.status == Status::Failed;
+    match ledger.facts(id)? {
+        Some(facts) if has_failed || facts.is_too_late(&state, ledger.now()) => {
+            match claim(ledger, id, &state, facts, lease, budgets)? {
+                Some((due, _)) if due.exhausted || due.expired => {
+                    return Ok(Some(Found::Dead(due)));
+                }
+                Some((_, claimed)) => state = claimed,
+                None => return Ok(None),
+            }
         }
+        None if has_failed => return Ok(None),
+        _ => {}
     }
     begin_claimed(ledger, id, &state, worker, lease)
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::PostgresStore;
 use super::books::Books;
-use super::claim::{Candidates, InTurn, Part, in_turn};
+use super::claim::{Candidates, FactsOf, InTurn, Part, in_turn};
 use super::state_row::get;
 use super::writer::{Line, Wants, Writer};
 use crate::ledger::{self, Ledger as _};
@@ -125,6 +125,7 @@ impl PostgresStore {
             }),
             most,
             with_overdue: true,
+            facts_of: FactsOf::Doubtful,
         };
         let (found, now) = self
             .claim(candidates, |books, ids| {

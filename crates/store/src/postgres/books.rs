@@ -122,6 +122,12 @@ impl Books {
         self.states.get(&id)?.next_attempt_at
     }
 
+    /// Whether its last attempt has failed.
+    pub(super) fn has_failed(&self, id: EmailId) -> bool {
+        let state = self.states.get(&id);
+        state.is_some_and(|state| state.status == Status::Failed)
+    }
+
     /// The emails whose states it has.
     pub(super) fn ids(&self) -> impl Iterator<Item = &EmailId> {
         self.states.keys()

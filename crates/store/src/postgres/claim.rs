@@ -33,6 +33,18 @@ pub(super) struct Candidates<'a> {
     pub(super) most: usize,
     /// Whether parked emails for which it became too late are taken, too. They come first.
     pub(super) with_overdue: bool,
+    /// Whose facts are read.
+    pub(super) facts_of: FactsOf,
+}
+
+/// Whose facts are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FactsOf {
+    /// Everyone's.
+    All,
+    /// Of emails that have failed, or for which it may be too late. The others are only begun, which
+    /// takes nothing but their states.
+    Doubtful,
 }
 
 /// A kind of email that waits.
@@ -172,7 +184,10 @@ async fn lock(
         }
         Some(turn) => lock_in_turn(client, books, candidates, turn, &mut ids).await?,
     }
-    read_facts(client, books, &ids).await?;
+    match candidates.facts_of {
+        FactsOf::All => read_facts(client, books, &ids).await?,
+        FactsOf::Doubtful => read_doubtful(client, books, &ids).await?,
+    }
     Ok(ids)
 }
 
@@ -273,6 +288,26 @@ pub(super) async fn read_facts(
     let statement = client.prepare_cached(READ_FACTS).await?;
     let taken: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     for row in client.query(&statement, &[&taken]).await? {
+        books.read_facts(&row)?;
+    }
+    Ok(())
+}
+
+/// Reads the facts of those of the emails that have failed or may have become too late.
+async fn read_doubtful(
+    client: &ClientWrapper,
+    books: &mut Books,
+    ids: &[EmailId],
+) -> Result<(), Trouble> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let sql = format!("{READ_FACTS} AND (e.expires_at IS NOT NULL OR e.id = ANY($2))");
+    let statement = client.prepare_cached(&sql).await?;
+    let taken: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    let failed = ids.iter().filter(|id| books.has_failed(**id));
+    let failed: Vec<Uuid> = failed.map(|id| id.0).collect();
+    for row in client.query(&statement, &[&taken, &failed]).await? {
         books.read_facts(&row)?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use posthaste_core::email::EmailId;
 use posthaste_core::port::{Budgets, Pick, StoreResult, Unticketed};
 
 use super::PostgresStore;
-use super::claim::{Candidates, InTurn, Part, in_turn, longest};
+use super::claim::{Candidates, FactsOf, InTurn, Part, in_turn, longest};
 use super::list::has_nul;
 use crate::ledger;
 
@@ -43,6 +43,7 @@ impl PostgresStore {
             }),
             most: pick.most(),
             with_overdue: false,
+            facts_of: FactsOf::All,
         };
         let (found, now) = self
             .claim(candidates, |books, ids| {

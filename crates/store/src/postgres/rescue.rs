@@ -6,7 +6,7 @@ use posthaste_core::lifecycle::Event;
 use posthaste_core::port::{Rescued, Store as _, StoreResult, Undecided};
 
 use super::PostgresStore;
-use super::claim::{Candidates, any, by_time};
+use super::claim::{Candidates, FactsOf, any, by_time};
 use super::error::corrupt;
 use super::state_row::{STATE_COLUMNS, STATE_WIDTH, get, state_of};
 use super::writer::Wants;
@@ -47,6 +47,7 @@ impl PostgresStore {
             in_turn: None,
             most,
             with_overdue: false,
+            facts_of: FactsOf::All,
         };
         let rescued = self.claim(candidates, |books, ids| {
             let rescue = |id: &EmailId| {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::PostgresStore;
 use super::books::of_row;
-use super::claim::{Candidates, InTurn, Part, in_turn};
+use super::claim::{Candidates, FactsOf, InTurn, Part, in_turn};
 use super::state_row::{STATE_WIDTH, get, lock_states};
 use crate::ledger;
 
@@ -85,6 +85,7 @@ impl PostgresStore {
             }),
             most,
             with_overdue: true,
+            facts_of: FactsOf::All,
         };
         let claimed = self.claim(candidates, |books, ids| {
             let claim = |id: &EmailId| {

@@ -11,6 +11,7 @@ use posthaste_core::status::Status;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::error::store_error;
+use super::kept::{Execute, Known};
 use super::state_row::{self, named};
 use super::writer::{Flush, record_move};
 use super::{SqliteStore, corrupt, micros, now_of, suppressed};
@@ -73,12 +74,12 @@ impl SqliteStore {
         email: &NewEmail,
     ) -> StoreResult<Accepted> {
         let now = now_of(&*self.clock);
-        within(transaction, |savepoint| {
+        within(transaction, |mut savepoint| {
             let columns = Columns::of(email)?;
-            let accepted = insert(savepoint, email, &columns, now)?;
+            let accepted = insert(&mut savepoint, email, &columns, now)?;
             if accepted == Accepted::Created {
                 let state = First::Finder.state(email, now);
-                state_row::insert(savepoint, email.id, email.priority, &state)?;
+                state_row::insert(&mut savepoint, email.id, email.priority, &state)?;
                 record_move(savepoint, now, None, Some(Status::Pending), 1)?;
             }
             Ok(accepted)
@@ -98,11 +99,11 @@ impl SqliteStore {
         lease: Duration,
     ) -> StoreResult<Opened> {
         let now = now_of(&*self.clock);
-        within(transaction, |savepoint| {
+        within(transaction, |mut savepoint| {
             let columns = Columns::of(email)?;
-            Ok(match insert(savepoint, email, &columns, now)? {
+            Ok(match insert(&mut savepoint, email, &columns, now)? {
                 Accepted::Created => {
-                    let begun = begin(savepoint, email, First::Caller, worker, lease, now)?;
+                    let begun = begin(&mut savepoint, email, First::Caller, worker, lease, now)?;
                     record_move(savepoint, now, None, Some(Status::Sending), 1)?;
                     Opened::Started(begun)
                 }
@@ -168,7 +169,7 @@ fn open(
 
 /// Writes the state of a new email whose first attempt begins in the same breath.
 fn begin(
-    connection: &Connection,
+    writer: &mut impl Execute,
     email: &NewEmail,
     first: First,
     worker: &str,
@@ -176,9 +177,9 @@ fn begin(
     now: Timestamp,
 ) -> rusqlite::Result<Box<Started>> {
     let to = &email.envelope.recipients;
-    let suppressed = suppressed::among(connection, &email.owner, to.iter())?;
+    let suppressed = suppressed::among(writer.connection(), &email.owner, to.iter())?;
     let begun = begun(email, first, suppressed, worker, lease, now).ok_or_else(not_begun)?;
-    state_row::insert(connection, email.id, email.priority, &begun.state)?;
+    state_row::insert(writer, email.id, email.priority, &begun.state)?;
     Ok(Box::new(begun))
 }
 
@@ -249,25 +250,26 @@ impl Columns {
     }
 }
 
+const INSERT: &str =
+    "INSERT INTO posthaste_email (id, owner, message_key, payload_hash, template, priority,
+         envelope_from, recipients, recipient_count, first_recipient, header_from, header_to,
+         subject, metadata, policy, send_at, expires_at, traceparent, created_at, size_bytes,
+         content, route)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+         ?20, ?21, ?22)
+     ON CONFLICT (owner, message_key) DO NOTHING";
+
 /// Inserts an email, unless the key was used before. Its state is the caller's to insert.
 fn insert(
-    connection: &Connection,
+    writer: &mut impl Execute,
     email: &NewEmail,
     columns: &Columns,
     now: Timestamp,
 ) -> rusqlite::Result<Accepted> {
     let send_at = email.send_at.map(rounded_up);
-    let inserted = connection
-        .prepare_cached(
-            "INSERT INTO posthaste_email (id, owner, message_key, payload_hash, template, priority,
-                 envelope_from, recipients, recipient_count, first_recipient, header_from,
-                 header_to, subject, metadata, policy, send_at, expires_at, traceparent,
-                 created_at, size_bytes, content, route)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                 ?18, ?19, ?20, ?21, ?22)
-             ON CONFLICT (owner, message_key) DO NOTHING",
-        )?
-        .execute(params![
+    let inserted = writer.carry_out(
+        Known::Text(INSERT),
+        params![
             email.id.0,
             email.owner,
             email.message_key,
@@ -290,10 +292,11 @@ fn insert(
             email.content.len(),
             &email.content[..],
             email.route,
-        ])?;
+        ],
+    )?;
     if inserted == 0 {
         let (owner, key) = (&email.owner, &email.message_key);
-        return existing(connection, owner, key, &email.payload_hash);
+        return existing(writer.connection(), owner, key, &email.payload_hash);
     }
     Ok(Accepted::Created)
 }

@@ -4,31 +4,30 @@ use posthaste_core::attempt::{AttemptRecord, Stage};
 use posthaste_core::email::EmailId;
 use rusqlite::{Connection, params};
 
+use super::kept::{Execute, Known};
 use super::state_row::{named, optional_name, optional_time};
 use super::writer::Flush;
 use super::{from_micros, micros};
 
+const INSERT: &str = "INSERT INTO posthaste_email_attempt
+     (email_id, number, started_at, finished_at, outcome, error_class, error, reply, transport,
+         worker, budget, next_attempt_at, stage, provider_id, is_free)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+     ON CONFLICT DO UPDATE SET finished_at = excluded.finished_at, outcome = excluded.outcome,
+         error_class = excluded.error_class, error = excluded.error, reply = excluded.reply,
+         transport = excluded.transport, budget = excluded.budget,
+         next_attempt_at = excluded.next_attempt_at, stage = excluded.stage,
+         provider_id = excluded.provider_id, is_free = excluded.is_free";
+
 /// Records an attempt. The same number again is late proof: it replaces what was assumed.
 pub(super) fn insert(
-    flush: &Flush<'_>,
+    writer: &mut impl Execute,
     id: EmailId,
     attempt: &AttemptRecord,
 ) -> rusqlite::Result<()> {
-    flush
-        .prepare_cached(
-            "INSERT INTO posthaste_email_attempt
-             (email_id, number, started_at, finished_at, outcome,
-                 error_class, error, reply, transport, worker, budget, next_attempt_at, stage,
-                 provider_id, is_free)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
-             ON CONFLICT DO UPDATE SET finished_at = excluded.finished_at,
-                 outcome = excluded.outcome, error_class = excluded.error_class,
-                 error = excluded.error, reply = excluded.reply, transport = excluded.transport,
-                 budget = excluded.budget, next_attempt_at = excluded.next_attempt_at,
-                 stage = excluded.stage, provider_id = excluded.provider_id,
-                 is_free = excluded.is_free",
-        )?
-        .execute(params![
+    writer.carry_out(
+        Known::Text(INSERT),
+        params![
             id.0,
             attempt.number,
             micros(attempt.started_at),
@@ -44,7 +43,8 @@ pub(super) fn insert(
             attempt.stage.map(Stage::as_str),
             attempt.provider_id,
             attempt.is_free,
-        ])?;
+        ],
+    )?;
     Ok(())
 }
 

@@ -16,6 +16,7 @@ mod event;
 mod feedback;
 mod history;
 mod inbox;
+mod kept;
 mod key;
 mod list;
 mod memory;

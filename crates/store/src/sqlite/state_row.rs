@@ -5,9 +5,10 @@ use posthaste_core::email::{EmailId, Recipient};
 use posthaste_core::lifecycle::{Event, State, Transition};
 use posthaste_core::status::{DeadReason, Priority, Status};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, ToSql as _, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::email_row::from_json;
+use super::kept::{Execute, Known};
 use super::writer::Flush;
 use super::{act, alert, attempt_row, corrupt, event, from_micros, micros, prune, recipient_row};
 use crate::ledger::{Facts, Ledger};
@@ -95,22 +96,22 @@ pub(super) fn load(connection: &Connection, id: EmailId) -> rusqlite::Result<Opt
         .optional()
 }
 
+const INSERT: &str = "INSERT INTO posthaste_email_log
+     (id, status, phase, attempt_number, attempt_count, budget_from, max_attempts,
+         next_attempt_at, locked_until, lease_token, worker, started_at, lost_count, unknown_count,
+         possible_duplicate, last_queued_at, inline, priority)
+     VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10, 0, 0, 0, ?11, ?12, ?13)";
+
 /// Inserts the state of a new email, whose first attempt may have begun.
 pub(super) fn insert(
-    connection: &Connection,
+    writer: &mut impl Execute,
     id: EmailId,
     priority: Priority,
     state: &State,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO posthaste_email_log
-             (id, status, phase, attempt_number, attempt_count, budget_from,
-                 max_attempts, next_attempt_at, locked_until, lease_token, worker, started_at,
-                 lost_count, unknown_count, possible_duplicate, last_queued_at, inline, priority)
-             VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10, 0, 0, 0, ?11, ?12, ?13)",
-        )?
-        .execute(params![
+    writer.carry_out(
+        Known::Text(INSERT),
+        params![
             id.0,
             state.status.as_str(),
             state.phase.as_str(),
@@ -124,7 +125,8 @@ pub(super) fn insert(
             state.last_queued_at.map(micros),
             state.inline,
             place_of(priority),
-        ])?;
+        ],
+    )?;
     Ok(())
 }
 
@@ -235,7 +237,7 @@ impl Ledger for Flush<'_> {
 }
 
 /// The same columns by their names alone, in the same order.
-const NAMES: [&str; STATE_WIDTH] = [
+pub(super) const NAMES: [&str; STATE_WIDTH] = [
     "status",
     "phase",
     "attempt_number",
@@ -308,37 +310,39 @@ fn optional_text(text: Option<&str>) -> ValueRef<'_> {
 }
 
 /// Writes what differs between two states of an email: SQLite then leaves alone the indexes and the
-/// checks that the rest is in. The same few differences come again and again, so their statements
-/// are prepared.
+/// checks that the rest is in. The same few differences come again and again.
 fn update(
-    connection: &Connection,
+    writer: &mut impl Execute,
     id: EmailId,
     before: &State,
     next: &State,
 ) -> rusqlite::Result<()> {
-    let (old, new) = (values(before), values(next));
-    let mut sql = String::with_capacity(320);
-    sql.push_str("UPDATE posthaste_email_log SET ");
+    let mut columns = 0;
     let mut changed = Vec::with_capacity(STATE_WIDTH + 1);
-    for ((name, old), new) in NAMES.iter().zip(old).zip(new) {
+    let both = values(before).into_iter().zip(values(next));
+    for (place, (old, new)) in both.enumerate() {
         if old != new {
-            if !changed.is_empty() {
-                sql.push_str(", ");
-            }
-            sql.push_str(name);
-            sql.push_str(" = ?");
+            columns |= 1 << place;
             changed.push(ToSqlOutput::Borrowed(new));
         }
     }
     if changed.is_empty() {
         return Ok(());
     }
-    sql.push_str(" WHERE id = ?");
     changed.push(id.0.to_sql()?);
-    connection
-        .prepare_cached(&sql)?
-        .execute(params_from_iter(changed))
-        .map(drop)
+    let changed: Vec<&dyn ToSql> = changed.iter().map(|value| value as _).collect();
+    writer.carry_out(Known::Update(columns), &changed).map(drop)
+}
+
+/// The statement that writes these columns: those whose bit is set.
+pub(super) fn update_of(columns: u32) -> String {
+    let is_set = |place: &usize| columns & (1 << place) != 0;
+    let places = (0..STATE_WIDTH).filter(is_set);
+    let set: Vec<String> = places.map(|at| format!("{} = ?", NAMES[at])).collect();
+    format!(
+        "UPDATE posthaste_email_log SET {} WHERE id = ?",
+        set.join(", ")
+    )
 }
 
 #[cfg(test)]

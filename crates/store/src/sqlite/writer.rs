@@ -16,10 +16,11 @@ use posthaste_core::Timestamp;
 use posthaste_core::failpoint;
 use posthaste_core::port::{Clock, StoreError, StoreResult};
 use posthaste_core::status::Status;
-use rusqlite::Connection;
+use rusqlite::{Connection, ToSql};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::error::store_error;
+use super::kept::{Execute, Kept, Known};
 use super::memory::Memory;
 use super::waiting::Waiting;
 use super::{micros, now_of};
@@ -88,6 +89,7 @@ pub(super) struct Writer {
 /// One transaction that several jobs share.
 pub(super) struct Flush<'a> {
     connection: &'a Connection,
+    kept: &'a mut (dyn Execute + 'a),
     now: Timestamp,
     /// What is known of emails without reading them.
     pub(super) memory: &'a mut Memory,
@@ -171,6 +173,16 @@ impl Deref for Flush<'_> {
     type Target = Connection;
     fn deref(&self) -> &Connection {
         self.connection
+    }
+}
+
+impl Execute for Flush<'_> {
+    fn connection(&self) -> &Connection {
+        self.connection
+    }
+
+    fn carry_out(&mut self, known: Known, values: &[&dyn ToSql]) -> rusqlite::Result<usize> {
+        self.kept.carry_out(known, values)
     }
 }
 
@@ -258,7 +270,12 @@ fn write(
     changed: &Notify,
 ) {
     let mut version = data_version(connection);
-    let mut memory = Memory::default();
+    let mut scribe = Scribe {
+        connection,
+        kept: Kept::new(connection),
+        clock,
+        memory: Memory::default(),
+    };
     let mut waiting = Waiting::default();
     loop {
         if waiting.is_empty() {
@@ -270,7 +287,7 @@ fn write(
         }
         jobs.try_iter().for_each(|job| waiting.push(job));
         if !waiting.is_empty() {
-            flush(connection, waiting.take(), clock, &mut memory);
+            scribe.flush(waiting.take());
         }
         // This number changes only when another connection writes. Ours do not.
         let present = data_version(connection);
@@ -289,23 +306,12 @@ fn data_version(connection: &Connection) -> Option<i64> {
         .ok()
 }
 
-fn flush(
-    connection: &Connection,
-    mut jobs: Vec<Box<dyn Job>>,
-    clock: &dyn Clock,
-    memory: &mut Memory,
-) {
-    let result = match commit_together(connection, &mut jobs, clock, memory, false) {
-        Ok(Committed::Yes) => Ok(()),
-        // One of them fails: find out which, and let the others pass.
-        Ok(Committed::Spoiled) => {
-            commit_together(connection, &mut jobs, clock, memory, true).map(drop)
-        }
-        Err(error) => Err(error),
-    };
-    for job in jobs {
-        job.answer(result.clone());
-    }
+/// What the thread that writes has at hand.
+struct Scribe<'a> {
+    connection: &'a Connection,
+    kept: Kept<'a>,
+    clock: &'a dyn Clock,
+    memory: Memory,
 }
 
 enum Committed {
@@ -314,57 +320,69 @@ enum Committed {
     Spoiled,
 }
 
-fn commit_together(
-    connection: &Connection,
-    jobs: &mut [Box<dyn Job>],
-    clock: &dyn Clock,
-    memory: &mut Memory,
-    careful: bool,
-) -> StoreResult<Committed> {
-    let result = run_together(connection, jobs, clock, memory, careful);
-    if !matches!(result, Ok(Committed::Yes)) {
-        memory.clear();
-        if !connection.is_autocommit() {
-            execute(connection, "ROLLBACK")?;
+impl Scribe<'_> {
+    fn flush(&mut self, mut jobs: Vec<Box<dyn Job>>) {
+        let result = match self.commit_together(&mut jobs, false) {
+            Ok(Committed::Yes) => Ok(()),
+            // One of them fails: find out which, and let the others pass.
+            Ok(Committed::Spoiled) => self.commit_together(&mut jobs, true).map(drop),
+            Err(error) => Err(error),
+        };
+        for job in jobs {
+            job.answer(result.clone());
         }
     }
-    result
-}
 
-fn run_together(
-    connection: &Connection,
-    jobs: &mut [Box<dyn Job>],
-    clock: &dyn Clock,
-    memory: &mut Memory,
-    careful: bool,
-) -> StoreResult<Committed> {
-    execute(connection, "BEGIN IMMEDIATE")?;
-    // From here to the end nobody else can write.
-    memory.follow(data_version(connection));
-    let mut flush = Flush {
-        connection,
-        // Not before: another process may have kept us waiting.
-        now: now_of(clock),
-        memory,
-        moves: BTreeMap::new(),
-        careful,
-        spoiled: false,
-        lost: None,
-    };
-    for job in jobs {
-        job.run(&mut flush);
-        if flush.spoiled {
-            return Ok(Committed::Spoiled);
+    fn commit_together(
+        &mut self,
+        jobs: &mut [Box<dyn Job>],
+        careful: bool,
+    ) -> StoreResult<Committed> {
+        let result = self.run_together(jobs, careful);
+        if !matches!(result, Ok(Committed::Yes)) {
+            self.memory.clear();
+            if !self.connection.is_autocommit() {
+                execute(self.connection, "ROLLBACK")?;
+            }
         }
-        if let Some(lost) = flush.lost {
-            return Err(lost);
-        }
+        result
     }
-    record_moves(&flush).map_err(store_error)?;
-    failpoint::hit("store.before_commit");
-    execute(connection, "COMMIT")?;
-    failpoint::hit("store.after_commit");
-    Ok(Committed::Yes)
+
+    fn run_together(
+        &mut self,
+        jobs: &mut [Box<dyn Job>],
+        careful: bool,
+    ) -> StoreResult<Committed> {
+        let connection = self.connection;
+        execute(connection, "BEGIN IMMEDIATE")?;
+        // From here to the end nobody else can write.
+        self.memory.follow(data_version(connection));
+        let mut flush = Flush {
+            connection,
+            kept: &mut self.kept,
+            // Not before: another process may have kept us waiting.
+            now: now_of(self.clock),
+            memory: &mut self.memory,
+            moves: BTreeMap::new(),
+            careful,
+            spoiled: false,
+            lost: None,
+        };
+        for job in jobs {
+            job.run(&mut flush);
+            if flush.spoiled {
+                return Ok(Committed::Spoiled);
+            }
+            if let Some(lost) = flush.lost {
+                return Err(lost);
+            }
+        }
+        record_moves(&flush).map_err(store_error)?;
+        failpoint::hit("store.before_commit");
+        execute(connection, "COMMIT")?;
+        failpoint::hit("store.after_commit");
+        Ok(Committed::Yes)
+    }
 }
 
 fn record_moves(flush: &Flush<'_>) -> rusqlite::Result<()> {
