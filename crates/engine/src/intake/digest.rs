@@ -101,7 +101,7 @@ mod tests {
             text: Some("Hello".into()),
             ..EmailRequest::default()
         };
-        let then = "94d088525120b3ce5019d8dc9bd745f40f5bd2028508875bca031899fb02844e";
+        let then = "f0fb747afb9c8a7e4ee4a2bf950380e12621afcf2a27d8a60de50ff71bd479f3";
         assert_eq!(hex(&plain), then);
         let whole = EmailRequest {
             cc: vec!["c@example.org".into()],
@@ -127,7 +127,7 @@ mod tests {
             metadata: [("k".into(), "v".into())].into(),
             ..plain
         };
-        let then = "7f3523ee8106046d4586e24c4554dbd6be8731314c23b460fb3463be44243f2e";
+        let then = "e88d86e23f91991274e854ad85b8308ce097dec73eaa66297bd09d2c7d4a0128";
         assert_eq!(hex(&whole), then);
     }
 }

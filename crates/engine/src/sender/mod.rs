@@ -12,6 +12,7 @@ mod lease_keeper;
 mod parked;
 mod short_line;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -190,19 +191,32 @@ impl Sender {
         self.ways.close().await;
     }
 
-    /// Claims from the store: when woken, when the next email is due, and now and then.
+    /// Claims from the store: when woken, when the next email is due, and now and then. While there is
+    /// more than there is room for, the next claim does not wait for the one before to be answered.
     async fn claim_until(self: &Arc<Self>, shutdown: &CancellationToken) {
         let mut is_behind = false;
+        let mut under_way = VecDeque::new();
         loop {
             let permits = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
                 permits = self.free_permits(is_behind) => permits,
             };
-            let room = permits.len();
-            let found = self.take_unticketed(permits).await;
-            is_behind = found == room;
-            if found > 0 && !shutdown.is_cancelled() {
+            let sender = Arc::clone(self);
+            under_way.push_back(self.tasks.spawn(async move {
+                let room = permits.len();
+                (sender.take_unticketed(permits).await, room)
+            }));
+            let mut found_any = false;
+            while under_way.len() > usize::from(is_behind)
+                && let Some(claim) = under_way.pop_front()
+            {
+                // One that panicked has found nothing.
+                let (found, room) = claim.await.unwrap_or_default();
+                found_any |= found > 0;
+                is_behind = found > 0 && found == room;
+            }
+            if (found_any || is_behind) && !shutdown.is_cancelled() {
                 continue;
             }
             let rest = self.until_next_due().await;

@@ -348,11 +348,7 @@ impl Scribe<'_> {
         result
     }
 
-    fn run_together(
-        &mut self,
-        jobs: &mut [Box<dyn Job>],
-        careful: bool,
-    ) -> StoreResult<Committed> {
+    fn run_together(&mut self, jobs: &mut [Box<dyn Job>], careful: bool) -> StoreResult<Committed> {
         let connection = self.connection;
         execute(connection, "BEGIN IMMEDIATE")?;
         // From here to the end nobody else can write.
