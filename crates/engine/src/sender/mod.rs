@@ -211,12 +211,18 @@ impl Sender {
             while under_way.len() > usize::from(is_behind)
                 && let Some(claim) = under_way.pop_front()
             {
-                // One that panicked has found nothing.
-                let (found, room) = claim.await.unwrap_or_default();
+                let claimed = tokio::select! {
+                    biased;
+                    claimed = claim => claimed,
+                    // It begins what it has found, and is waited for with all that is under way.
+                    () = shutdown.cancelled() => return,
+                };
+                // Nobody knows what one has found that panicked.
+                let (found, room) = claimed.unwrap_or_default();
                 found_any |= found > 0;
                 is_behind = found > 0 && found == room;
             }
-            if (found_any || is_behind) && !shutdown.is_cancelled() {
+            if found_any || is_behind {
                 continue;
             }
             let rest = self.until_next_due().await;

@@ -122,7 +122,7 @@ impl Books {
         self.states.get(&id)?.next_attempt_at
     }
 
-    /// Whether its last attempt has failed.
+    /// Whether an email is `failed`.
     pub(super) fn has_failed(&self, id: EmailId) -> bool {
         let state = self.states.get(&id);
         state.is_some_and(|state| state.status == Status::Failed)

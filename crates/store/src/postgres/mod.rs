@@ -64,7 +64,7 @@ use self::error::store_error;
 use self::floor::{Floor, TimeFloor};
 use self::listener::Bell;
 use self::pool::{Connector, Pool};
-use self::slot::Slot;
+use self::slot::TwoSlots;
 use self::statistics::Settled;
 use self::under_way::UnderWay;
 use self::writer::{Wants, Writer};
@@ -149,7 +149,7 @@ pub struct PostgresStore {
     /// Where our tables are.
     schema: String,
     /// Where claims are counted.
-    slot: Slot,
+    slots: TwoSlots,
     /// Whose turn it is when a scheduler claims, and when a sender looks for itself.
     schedulers_turns: Turns,
     senders_turns: Turns,
@@ -209,7 +209,7 @@ impl PostgresStore {
             under_way,
             listener,
             schema,
-            slot: Slot::any(),
+            slots: TwoSlots::any(),
             schedulers_turns: Turns::default(),
             senders_turns: Turns::default(),
             parked_turns: Turns::default(),
@@ -234,6 +234,7 @@ impl PostgresStore {
             claim::in_turn(&parked::DUE),
             claim::longest(&parked::DUE),
             claim::waited_too_long(),
+            claim::doubtful(),
             rescue::expired(),
         ];
         let single = [

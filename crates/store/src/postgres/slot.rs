@@ -55,6 +55,33 @@ impl Slot {
     }
 }
 
+/// For transactions of which two may be under way.
+pub(super) struct TwoSlots {
+    both: [Slot; 2],
+    uses: AtomicU32,
+}
+
+impl TwoSlots {
+    /// Any of them.
+    pub(super) fn any() -> Self {
+        let first = Slot::any();
+        let second = Slot {
+            base: first.base % SLOTS + 1,
+            uses: AtomicU32::new(0),
+        };
+        Self {
+            both: [first, second],
+            uses: AtomicU32::new(0),
+        }
+    }
+
+    /// For the next transaction: the other one than for the last.
+    pub(super) fn next(&self) -> i32 {
+        let uses = self.uses.fetch_add(1, Ordering::Relaxed);
+        self.both[usize::from(uses % 2 == 1)].next()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -73,6 +100,14 @@ mod tests {
         }
         assert_eq!(uses.len(), 40);
         assert!(uses.values().all(|n| *n == USES / 2));
+    }
+
+    #[test]
+    fn two_transactions_count_in_two_places() {
+        let slots = TwoSlots::any();
+        let places: Vec<i32> = (0..4).map(|_| slots.next()).collect();
+        assert_ne!(places[0], places[1]);
+        assert_eq!(places[..2], places[2..]);
     }
 
     #[test]

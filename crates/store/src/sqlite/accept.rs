@@ -250,7 +250,7 @@ impl Columns {
     }
 }
 
-const INSERT: &str =
+static INSERT: &str =
     "INSERT INTO posthaste_email (id, owner, message_key, payload_hash, template, priority,
          envelope_from, recipients, recipient_count, first_recipient, header_from, header_to,
          subject, metadata, policy, send_at, expires_at, traceparent, created_at, size_bytes,

@@ -160,6 +160,8 @@ impl SqliteStore {
         lease: Duration,
         budgets: &Budgets,
     ) -> StoreResult<Unticketed> {
+        // Two at a time would look at the same emails.
+        let one_at_a_time = self.senders_claims.lock().await;
         // Most of the time there is nothing: look before disturbing the writer.
         let before = micros(queued_before);
         let turn = self.senders_turns.next();
@@ -191,6 +193,7 @@ impl SqliteStore {
                 Ok((Opening::all_of(flush, begun)?, dead, flush.now()))
             })
             .await?;
+        drop(one_at_a_time);
         let started = self.read_started(begun, now).await?;
         Ok(Unticketed { started, dead })
     }

@@ -9,7 +9,7 @@ use super::state_row::{named, optional_name, optional_time};
 use super::writer::Flush;
 use super::{from_micros, micros};
 
-const INSERT: &str = "INSERT INTO posthaste_email_attempt
+static INSERT: &str = "INSERT INTO posthaste_email_attempt
      (email_id, number, started_at, finished_at, outcome, error_class, error, reply, transport,
          worker, budget, next_attempt_at, stage, provider_id, is_free)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)

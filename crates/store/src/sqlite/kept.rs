@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use rusqlite::{Connection, Statement, ToSql};
+use rusqlite::{Connection, PrepFlags, Statement, ToSql};
 
 use super::state_row;
 
@@ -15,7 +15,7 @@ const MOST: usize = 32;
 /// A statement that comes again and again.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Known {
-    /// It stands in the program, and is known by where.
+    /// It stands in the program, and is known by where: in a `static`, which stands in one place.
     Text(&'static str),
     /// It writes the columns of a state whose bits are set.
     Update(u32),
@@ -71,6 +71,15 @@ impl<'c> Kept<'c> {
             statements: Vec::new(),
         }
     }
+
+    /// Whoever came first goes, but never one that stands in the program: these are few.
+    fn make_room(&mut self) {
+        let is_update = |(known, _): &(Known, _)| matches!(known, Known::Update(_));
+        let first = self.statements.iter().position(is_update);
+        if let Some(first) = first.filter(|_| self.statements.len() >= MOST) {
+            self.statements.remove(first);
+        }
+    }
 }
 
 impl Execute for Kept<'_> {
@@ -83,10 +92,9 @@ impl Execute for Kept<'_> {
         let place = match place {
             Some(place) => place,
             None => {
-                let statement = self.connection.prepare(&known.text())?;
-                if self.statements.len() == MOST {
-                    self.statements.remove(0);
-                }
+                let flags = PrepFlags::SQLITE_PREPARE_PERSISTENT;
+                let statement = self.connection.prepare_with_flags(&known.text(), flags)?;
+                self.make_room();
                 self.statements.push((known, statement));
                 self.statements.len() - 1
             }
@@ -105,12 +113,13 @@ mod tests {
 
     use super::*;
 
-    const INSERT: Known = Known::Text("INSERT INTO item (value) VALUES (?1)");
+    static INSERT: Known = Known::Text("INSERT INTO item (value) VALUES (?1)");
+
+    const ITEM: &str = "CREATE TABLE item (value INTEGER UNIQUE)";
 
     fn with_items() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
-        let schema = "CREATE TABLE item (value INTEGER UNIQUE)";
-        connection.execute_batch(schema).unwrap();
+        connection.execute_batch(ITEM).unwrap();
         connection
     }
 
@@ -136,11 +145,14 @@ mod tests {
             let column = format!("ALTER TABLE posthaste_email_log ADD COLUMN {name}");
             connection.execute_batch(&column).unwrap();
         }
+        connection.execute_batch(ITEM).unwrap();
         let mut kept = Kept::new(&connection);
+        kept.carry_out(INSERT, params![1]).unwrap();
         for columns in 1..=2 * MOST as u32 {
             let values: Vec<&dyn ToSql> = (0..=columns.count_ones()).map(|_| &1 as _).collect();
             assert_eq!(kept.carry_out(Known::Update(columns), &values).unwrap(), 0);
         }
         assert_eq!(kept.statements.len(), MOST);
+        assert!(kept.statements[0].0.is(INSERT));
     }
 }

@@ -48,6 +48,7 @@ use async_trait::async_trait;
 use posthaste_core::Timestamp;
 use posthaste_core::port::{Clock, Store, StoreError, StoreResult, SystemClock};
 use rusqlite::{Connection, OpenFlags};
+use tokio::sync::Mutex;
 
 use self::error::store_error;
 use self::reader::Readers;
@@ -101,6 +102,8 @@ pub struct SqliteStore {
     /// Whose turn it is when a scheduler claims, and when a sender looks for itself.
     schedulers_turns: Turns,
     senders_turns: Turns,
+    /// Held by whoever claims for a sender.
+    senders_claims: Mutex<()>,
     parked_turns: Turns,
     /// Where the search for attempts and for content that are to go stands.
     attempt_sweep: Sweep,
@@ -129,6 +132,7 @@ impl SqliteStore {
             clock,
             schedulers_turns: Turns::default(),
             senders_turns: Turns::default(),
+            senders_claims: Mutex::default(),
             parked_turns: Turns::default(),
             attempt_sweep: Sweep::default(),
             content_sweep: Sweep::default(),

@@ -96,7 +96,7 @@ pub(super) fn load(connection: &Connection, id: EmailId) -> rusqlite::Result<Opt
         .optional()
 }
 
-const INSERT: &str = "INSERT INTO posthaste_email_log
+static INSERT: &str = "INSERT INTO posthaste_email_log
      (id, status, phase, attempt_number, attempt_count, budget_from, max_attempts,
          next_attempt_at, locked_until, lease_token, worker, started_at, lost_count, unknown_count,
          possible_duplicate, last_queued_at, inline, priority)
