@@ -293,11 +293,6 @@ pub(super) async fn read_facts(
     Ok(())
 }
 
-/// The query for the facts of those of the emails `$1` that are among `$2` or expire.
-pub(super) fn doubtful() -> String {
-    format!("{READ_FACTS} AND (e.expires_at IS NOT NULL OR e.id = ANY($2))")
-}
-
 /// Reads the facts of those of the emails that have failed or may have become too late.
 async fn read_doubtful(
     client: &ClientWrapper,
@@ -307,7 +302,8 @@ async fn read_doubtful(
     if ids.is_empty() {
         return Ok(());
     }
-    let statement = client.prepare_cached(&doubtful()).await?;
+    let sql = format!("{READ_FACTS} AND (e.expires_at IS NOT NULL OR e.id = ANY($2))");
+    let statement = client.prepare_cached(&sql).await?;
     let taken: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     let failed = ids.iter().filter(|id| books.has_failed(**id));
     let failed: Vec<Uuid> = failed.map(|id| id.0).collect();

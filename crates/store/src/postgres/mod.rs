@@ -234,7 +234,6 @@ impl PostgresStore {
             claim::in_turn(&parked::DUE),
             claim::longest(&parked::DUE),
             claim::waited_too_long(),
-            claim::doubtful(),
             rescue::expired(),
         ];
         let single = [
