@@ -10,8 +10,7 @@ use serde::{Serialize, Serializer};
 const AT_ONCE: usize = 1024;
 
 /// BLAKE3 of a request as JSON, maps in the order of their keys and digests in place of bodies. That
-/// text, which may be large, is never put together. (SHA-256 took three times as long: a sixteenth of
-/// what taking an email in costs outside of the store.)
+/// text, which may be large, is never put together. (SHA-256 took more than twice as long.)
 pub(super) fn of(request: &impl Serialize) -> [u8; 32] {
     let mut writer = BufWriter::with_capacity(AT_ONCE, Hasher::new());
     let written = serde_json::to_writer(&mut writer, request).ok();
