@@ -10,7 +10,7 @@ use posthaste_core::port::{EmailFilter, SharedStore, Tracer};
 use posthaste_core::status::Status;
 use posthaste_engine::{Access, Engine, Roles};
 use posthaste_server::{Limits, ServerParts};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -143,9 +143,25 @@ async fn listen(settings: &Settings, guarded: bool) -> anyhow::Result<TcpListene
     if let Some(refusal) = posthaste_server::refuses_to_listen(address, guarded) {
         return Err(UsageError(refusal).into());
     }
-    TcpListener::bind(address).await.with_context(|| {
+    bind(address).with_context(|| {
         format!("cannot listen on {address}: choose another port with --listen or HTTP_PORT")
     })
+}
+
+/// So many connections may wait to be accepted. Of a burst that is larger, each that finds no place
+/// is tried again by the caller's system only after a second.
+const BACKLOG: u32 = 4096;
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // A port that was ours a moment ago is free; a stranger's is not.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// How many emails are looked at.
@@ -187,4 +203,26 @@ async fn refuse_to_swallow(store: &SharedStore) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// More than fit into the usual backlog of 128.
+    const BURST: usize = 500;
+
+    #[tokio::test]
+    async fn a_burst_of_connections_finds_a_place_before_any_is_accepted() {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        for _ in 0..BURST {
+            // Without a place it would be tried again in vain, until the system gives up.
+            waiting.push(TcpStream::connect(address).await.unwrap());
+        }
+        assert_eq!(waiting.len(), BURST);
+    }
 }
