@@ -8,6 +8,7 @@ mod exit;
 mod logging;
 mod output;
 mod password;
+mod runtime;
 mod serving;
 mod user;
 mod view;
@@ -20,17 +21,9 @@ use crate::arguments::Arguments;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// For so long a thread that has nothing to do any more is kept, and its memory with it: less than it
-/// takes an idle server to wake each of them in turn.
-const SPARE_THREADS_LAST: std::time::Duration = std::time::Duration::from_millis(250);
-
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_keep_alive(SPARE_THREADS_LAST)
-        .build()
-    {
+    let runtime = match runtime::start(&arguments) {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&error.into()),
     };
