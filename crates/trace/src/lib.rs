@@ -146,9 +146,10 @@ impl Span for OtlpSpan {
             .then(|| format!("00-{trace}-{span}-{flags:02x}"))
     }
 
-    fn set(&mut self, key: &'static str, value: SpanValue) {
+    fn set(&mut self, key: &'static str, value: SpanValue<'_>) {
         self.0.set_attribute(match value {
-            SpanValue::Text(text) => KeyValue::new(key, text),
+            SpanValue::Text(text) => KeyValue::new(key, text.to_owned()),
+            SpanValue::Id(id) => KeyValue::new(key, id.to_string()),
             SpanValue::Number(number) => KeyValue::new(key, number),
         });
     }

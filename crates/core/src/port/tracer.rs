@@ -1,6 +1,8 @@
 //! Where the steps of an email or a message are recorded, so that people can follow it through
 //! several services. What is carried from one to the next is a W3C `traceparent`.
 
+use uuid::Uuid;
+
 /// What a step does, as OpenTelemetry sorts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanKind {
@@ -14,28 +16,30 @@ pub enum SpanKind {
     Consumer,
 }
 
-/// The value of an attribute.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SpanValue {
+/// The value of an attribute. It is put into words only if it is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanValue<'a> {
     /// A text.
-    Text(String),
+    Text(&'a str),
+    /// An id.
+    Id(Uuid),
     /// A number.
     Number(i64),
 }
 
-impl From<&str> for SpanValue {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for SpanValue {
-    fn from(text: String) -> Self {
+impl<'a> From<&'a str> for SpanValue<'a> {
+    fn from(text: &'a str) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<u32> for SpanValue {
+impl From<Uuid> for SpanValue<'_> {
+    fn from(id: Uuid) -> Self {
+        Self::Id(id)
+    }
+}
+
+impl From<u32> for SpanValue<'_> {
     fn from(number: u32) -> Self {
         Self::Number(number.into())
     }
@@ -47,7 +51,7 @@ pub trait Span: Send {
     fn traceparent(&self) -> Option<String>;
 
     /// Adds an attribute.
-    fn set(&mut self, key: &'static str, value: SpanValue);
+    fn set(&mut self, key: &'static str, value: SpanValue<'_>);
 
     /// Says that the step failed, and why.
     fn fail(&mut self, reason: &str);
@@ -79,7 +83,7 @@ impl Span for NoSpan {
         self.0.clone()
     }
 
-    fn set(&mut self, _: &'static str, _: SpanValue) {}
+    fn set(&mut self, _: &'static str, _: SpanValue<'_>) {}
 
     fn fail(&mut self, _: &str) {}
 }

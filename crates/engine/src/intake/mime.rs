@@ -146,27 +146,33 @@ fn has_clean_ends(text: &[u8]) -> bool {
     memchr_iter(b'\n', text).all(follows_cr) && memchr_iter(b'\r', text).count() == ends
 }
 
-/// Whether a text with clean ends of lines may go as it is: in ASCII, no line too long, and no
+/// Whether a text may go as it is: with clean ends of lines, in ASCII, no line too long, and no
 /// blanks at an end of a line, where relays drop them.
 fn is_plain(text: &[u8]) -> bool {
     let fits =
         |line: &[u8]| line.len() <= LONGEST_LINE && !matches!(line.last(), Some(b' ' | b'\t'));
-    let mut from = 0;
+    let (mut from, mut ends) = (0, 0);
     let line_fits = |at: usize| {
-        let line = &text[from..at];
-        from = at + 1;
-        fits(line.strip_suffix(b"\r").unwrap_or(line))
+        let line = text[from..at].strip_suffix(b"\r");
+        (from, ends) = (at + 1, ends + 1);
+        line.is_some_and(fits)
     };
     text.is_ascii()
         && memchr(DELETE, text).is_none()
         && memchr_iter(b'\n', text).all(line_fits)
         && fits(&text[from..])
+        && memchr_iter(b'\r', text).count() == ends
 }
 
 /// A text of this type. What is plain goes as it is; the rest is encoded as suits it.
 fn text_part<'a>(kind: &'static str, text: &'a str) -> MimePart<'a> {
-    let text = lines(text);
-    let is_plain = is_plain(text.as_bytes());
+    // Most are plain as they come: then one look at each line is enough.
+    let is_plain_already = is_plain(text.as_bytes());
+    let text = match is_plain_already {
+        true => Cow::Borrowed(text),
+        false => lines(text),
+    };
+    let is_plain = is_plain_already || is_plain(text.as_bytes());
     let part = MimePart::new(kind, text);
     if is_plain {
         part.header("Content-Transfer-Encoding", Raw::new("7bit"))

@@ -269,7 +269,7 @@ impl Intake {
     fn trace(&self, email: &mut NewEmail) -> Box<dyn Span> {
         let parent = email.traceparent.as_deref();
         let mut span = self.tracer.begin("email accept", SpanKind::Server, parent);
-        span.set("posthaste.email_id", email.id.to_string().into());
+        span.set("posthaste.email_id", email.id.0.into());
         email.traceparent = span.traceparent();
         span
     }

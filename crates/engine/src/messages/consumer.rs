@@ -133,8 +133,7 @@ impl Consumer {
         let parent = failure.properties.traceparent();
         let name = "message schedule";
         let mut span = self.tracer.begin(name, SpanKind::Consumer, parent);
-        let id = failure.message_id.to_string();
-        span.set("messaging.message.id", id.into());
+        span.set("messaging.message.id", failure.message_id.0.into());
         let queue = failure.original_queue.as_str();
         span.set("posthaste.original_queue", queue.into());
         span.set("posthaste.retry_count", failure.retry_count.into());

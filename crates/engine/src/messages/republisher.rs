@@ -226,7 +226,7 @@ impl Desk {
         let parent = message.properties.traceparent();
         let mut span = self.tracer.begin(name, SpanKind::Producer, parent);
         let queue = message.original_queue.as_str();
-        span.set("messaging.message.id", message.id.to_string().into());
+        span.set("messaging.message.id", message.id.0.into());
         span.set("posthaste.original_queue", queue.into());
         span.set("posthaste.retry_count", message.state.retry_count.into());
         outgoing.properties.set_traceparent(span.traceparent());

@@ -136,7 +136,7 @@ impl Sender {
     fn trace(&self, started: &Started) -> Box<dyn Span> {
         let parent = started.traceparent.as_deref();
         let mut span = self.tracer.begin("email attempt", SpanKind::Client, parent);
-        span.set("posthaste.email_id", started.lease.id.to_string().into());
+        span.set("posthaste.email_id", started.lease.id.0.into());
         span.set("posthaste.attempt", started.state.attempt_number.into());
         span
     }
