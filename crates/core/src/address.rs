@@ -91,7 +91,7 @@ impl Address {
             return Err(InvalidAddress::ManyAts);
         }
         check_local_part(local)?;
-        Ok(Self(format!("{local}@{}", ascii_domain(domain)?)))
+        Ok(Self([local, "@", &ascii_domain(domain)?].concat()))
     }
 
     /// The whole address.
@@ -254,7 +254,7 @@ impl fmt::Display for Mailbox {
                 write!(f, "\"{escaped}\" <{}>", self.address)
             }
             Some(name) => write!(f, "{name} <{}>", self.address),
-            None => write!(f, "{}", self.address),
+            None => self.address.fmt(f),
         }
     }
 }

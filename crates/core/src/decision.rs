@@ -1,5 +1,6 @@
 //! From verdicts to what happens next: the pure step between an attempt and its record.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::Timestamp;
@@ -280,6 +281,12 @@ fn resend_or_hold(
     }
 }
 
+/// A transport that says nothing of a recipient may have done anything.
+static SILENCE: LazyLock<RecipientResult> = LazyLock::new(|| {
+    let silence = Cause::Protocol("the transport gave no result".to_owned());
+    RecipientResult::Failed(Failure::new(Stage::FinalDot, silence))
+});
+
 /// Decides what happens after an attempt. `before` is where each recipient stood when it began;
 /// `results` belongs to those that were waiting, in their order.
 #[must_use]
@@ -304,12 +311,9 @@ pub fn decide(
         .iter_mut()
         .enumerate()
         .filter(|(_, r)| r.status == RecipientStatus::Waiting);
-    // A transport that says nothing of a recipient may have done anything.
-    let silence = Cause::Protocol("the transport gave no result".to_owned());
-    let silence = RecipientResult::Failed(Failure::new(Stage::FinalDot, silence));
-    let results = results.iter().chain(std::iter::repeat(&silence));
+    let results = results.iter().map(Some).chain(std::iter::repeat(None));
     for ((place, recipient), result) in waiting.zip(results) {
-        match result {
+        match result.unwrap_or_else(|| &SILENCE) {
             RecipientResult::Accepted(receipt) => {
                 recipient.status = RecipientStatus::Accepted;
                 recipient.detail = Some(receipt.text.clone());

@@ -67,6 +67,10 @@ impl Ways {
         else {
             return Vec::new();
         };
+        if let [only] = &route.legs[..] {
+            let name = &only.transport;
+            return known(name).then(|| name.clone()).into_iter().collect();
+        }
         let order = route.order(rand::random);
         let (tried, untried): (Vec<&str>, Vec<&str>) = order
             .into_iter()
@@ -102,19 +106,22 @@ impl Ways {
                 .try_way(store, started, name, domain, lease, patience)
                 .await
             {
-                Ok((probes, slots)) => {
-                    let mut others = order.clone();
-                    others.remove(at);
-                    others.retain(|other| !started.state.has_tried(other));
+                Ok(Place {
+                    ways,
+                    probes,
+                    slots,
+                }) => {
+                    let others = order[..at].iter().chain(&order[at + 1..]);
+                    let others = others.filter(|other| !started.state.has_tried(other));
                     let Some(exit) = self.exits.get(name) else {
                         continue;
                     };
                     return Admission::Go(Pass {
                         transport: Arc::clone(&exit.transport),
                         name: Arc::clone(&exit.name),
-                        domain: domain.map(|domain| WayName::domain(name, domain)),
+                        domain: ways.into_iter().find(|way| way.domain.is_some()),
                         probes,
-                        others,
+                        others: others.cloned().collect(),
                         slots,
                     });
                 }
@@ -151,7 +158,7 @@ impl Ways {
         domain: Option<&str>,
         lease: Duration,
         patience: Option<Patience>,
-    ) -> Result<(Vec<WayName>, Vec<Slot>), WayName> {
+    ) -> Result<Place, WayName> {
         let whole = WayName::transport(name);
         let part = domain.map(|domain| WayName::domain(name, domain));
         let ways: Vec<WayName> = [Some(whole), part].into_iter().flatten().collect();
@@ -177,7 +184,11 @@ impl Ways {
                 }
             }
         }
-        Ok((probes, slots))
+        Ok(Place {
+            ways,
+            probes,
+            slots,
+        })
     }
 
     /// A place among those under way, if there is one soon.
@@ -260,6 +271,15 @@ impl Ways {
 /// Whether any number may go, so that nobody is overtaken.
 fn is_unbounded(pace: &Pace, limits: Limits) -> bool {
     !limits.is_any() && pace.learned(Instant::now()).is_none()
+}
+
+/// A place on one way.
+struct Place {
+    /// The way itself, and the one to the recipients' domain by it.
+    ways: Vec<WayName>,
+    /// Which of them are tested.
+    probes: Vec<WayName>,
+    slots: Vec<Slot>,
 }
 
 /// What a breaker says to an email.

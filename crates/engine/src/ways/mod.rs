@@ -320,8 +320,11 @@ impl Ways {
 
     /// Whether emails already wait for this way.
     fn is_backlogged(&self, name: &WayName) -> bool {
-        let text = name.to_string();
         let backlog = self.backlog();
+        if backlog.is_empty() {
+            return false;
+        }
+        let text = name.to_string();
         backlog
             .iter()
             .any(|key| key.split(',').any(|way| way == text))
@@ -335,12 +338,15 @@ impl Ways {
             Some(domain) => {
                 let limits = self.limits_by_domain.get(domain);
                 let mut paces = self.domain_paces();
-                let new = || Pace::new(Some(self.window), Instant::now());
-                let pace = paces.entry(name.clone()).or_insert_with(new);
-                (
-                    Arc::clone(pace),
-                    limits.copied().unwrap_or(self.domain_limits),
-                )
+                let pace = match paces.get(name) {
+                    Some(pace) => Arc::clone(pace),
+                    None => {
+                        let new = Pace::new(Some(self.window), Instant::now());
+                        paces.insert(name.clone(), Arc::clone(&new));
+                        new
+                    }
+                };
+                (pace, limits.copied().unwrap_or(self.domain_limits))
             }
         };
         let ramp = self

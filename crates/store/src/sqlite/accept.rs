@@ -270,7 +270,7 @@ fn insert(
     let inserted = writer.carry_out(
         Known::Text(INSERT),
         params![
-            email.id.0,
+            email.id.0.as_bytes().as_slice(),
             email.owner,
             email.message_key,
             email.payload_hash.as_slice(),

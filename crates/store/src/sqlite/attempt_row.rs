@@ -28,7 +28,7 @@ pub(super) fn insert(
     writer.carry_out(
         Known::Text(INSERT),
         params![
-            id.0,
+            id.0.as_bytes().as_slice(),
             attempt.number,
             micros(attempt.started_at),
             micros(attempt.finished_at),

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, PrepFlags, Statement, ToSql};
 
 use super::state_row;
@@ -100,11 +101,24 @@ impl Execute for Kept<'_> {
             }
         };
         let statement = &mut self.statements[place].1;
-        let changed = statement.execute(values);
+        let changed = execute(statement, values);
         // It would hold on to the content of an email.
         statement.clear_bindings();
         changed
     }
+}
+
+/// Carries out a statement to which nothing is bound. What is bound to nothing is null, as a good part
+/// of what is written is.
+fn execute(statement: &mut Statement<'_>, values: &[&dyn ToSql]) -> rusqlite::Result<usize> {
+    debug_assert_eq!(statement.parameter_count(), values.len());
+    for (place, value) in (1..).zip(values) {
+        match value.to_sql()? {
+            ToSqlOutput::Borrowed(ValueRef::Null) | ToSqlOutput::Owned(Value::Null) => {}
+            value => statement.raw_bind_parameter::<usize, _>(place, value)?,
+        }
+    }
+    statement.raw_execute()
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ pub(super) fn insert(
     writer.carry_out(
         Known::Text(INSERT),
         params![
-            id.0,
+            id.0.as_bytes().as_slice(),
             state.status.as_str(),
             state.phase.as_str(),
             state.attempt_number,
@@ -329,7 +329,7 @@ fn update(
     if changed.is_empty() {
         return Ok(());
     }
-    changed.push(id.0.to_sql()?);
+    changed.push(ToSqlOutput::Borrowed(ValueRef::Blob(id.0.as_bytes())));
     let changed: Vec<&dyn ToSql> = changed.iter().map(|value| value as _).collect();
     writer.carry_out(Known::Update(columns), &changed).map(drop)
 }
