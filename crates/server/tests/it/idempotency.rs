@@ -41,6 +41,16 @@ async fn without_a_key_the_id_is_the_key() {
 }
 
 #[tokio::test]
+async fn one_without_a_key_is_not_mistaken_for_another_that_has_its_id_as_key() {
+    let server = Server::start();
+    let first = server.post("/v1/emails", &email(json!({}))).await.json();
+    let with_its_id = email(json!({"message_key": first["id"]}));
+    let answer = server.post("/v1/emails", &with_its_id).await;
+    assert_eq!(answer.is_problem(422).fields(), ["message_key"]);
+    assert_eq!(server.get("/v1/stats").await.json()["accepted"], 1);
+}
+
+#[tokio::test]
 async fn the_same_key_again_gives_the_same_email_in_its_present_state() {
     let server = Server::start();
     let id = server.sent(json!({"message_key": "k"})).await;
