@@ -87,8 +87,7 @@ pub struct NewEmail {
     pub owner: String,
     /// The caller's idempotency key, unique per owner.
     pub message_key: String,
-    /// The digest of the request as it was given, by which it is recognised when it comes again; all
-    /// zeros if it had no key, and cannot.
+    /// The digest of the request as it was given, by which it is recognised when it comes again.
     pub payload_hash: [u8; 32],
     /// The template it was rendered from.
     pub template: Option<String>,

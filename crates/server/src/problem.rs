@@ -284,7 +284,7 @@ impl From<Refused> for Problem {
             Refused::KeyConflict(id) => Self::invalid(
                 "message_key",
                 format!(
-                    "belongs to the email {id}, which has other content or was handed in without a key; use a new key for a new email"
+                    "was used before, for the email {id} with other content; use a new key for a new email"
                 ),
             ),
             Refused::Store(error) => error.into(),

@@ -9,10 +9,6 @@ use serde::{Serialize, Serializer};
 /// How much is gathered before it is hashed: JSON is written in small pieces.
 const AT_ONCE: usize = 1024;
 
-/// What stands in place of the digest of a request without a key of its own. No other request is the
-/// same as that one, whatever key it has.
-pub(super) const OF_NONE: [u8; 32] = [0; 32];
-
 /// BLAKE3 of a request as JSON, maps in the order of their keys and digests in place of bodies. That
 /// text, which may be large, is never put together. (SHA-256 took more than twice as long.)
 pub(super) fn of(request: &impl Serialize) -> [u8; 32] {

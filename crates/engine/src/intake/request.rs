@@ -143,12 +143,9 @@ impl EmailRequest {
         now: Timestamp,
     ) -> Result<NewEmail, Rejected> {
         let mut findings = Findings::default();
-        // Of the request as it was given, before a template fills it in. Without a key it cannot come
-        // again.
-        let payload_hash = match self.message_key {
-            Some(_) => digest::of(&self),
-            None => digest::OF_NONE,
-        };
+        // Of the request as it was given, before a template fills it in. Also without a key: the answer
+        // names one, under which the same may come again.
+        let payload_hash = digest::of(&self);
         let defaults = template
             .map(|template| self.fill_in(template, &mut findings))
             .unwrap_or_default();

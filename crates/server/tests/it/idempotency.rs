@@ -41,12 +41,20 @@ async fn without_a_key_the_id_is_the_key() {
 }
 
 #[tokio::test]
-async fn one_without_a_key_is_not_mistaken_for_another_that_has_its_id_as_key() {
+async fn the_key_that_the_answer_names_is_as_good_as_one_of_the_callers() {
     let server = Server::start();
     let first = server.post("/v1/emails", &email(json!({}))).await.json();
-    let with_its_id = email(json!({"message_key": first["id"]}));
-    let answer = server.post("/v1/emails", &with_its_id).await;
-    assert_eq!(answer.is_problem(422).fields(), ["message_key"]);
+    let with = |patch: Value| {
+        let mut again = email(patch);
+        again["message_key"] = first["message_key"].clone();
+        again
+    };
+    let same = server.post("/v1/emails", &with(json!({}))).await;
+    assert_eq!(same.status, 200);
+    assert_eq!(same.json()["id"], first["id"]);
+    let other = with(json!({"subject": "Another"}));
+    let other = server.post("/v1/emails", &other).await;
+    assert_eq!(other.is_problem(422).fields(), ["message_key"]);
     assert_eq!(server.get("/v1/stats").await.json()["accepted"], 1);
 }
 
