@@ -22,6 +22,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ),
         ("posthaste-booking", BTreeSet::from(["posthaste"])),
         ("posthaste-sink", BTreeSet::new()),
+        ("posthaste-sqlite-log", BTreeSet::new()),
         ("posthaste-trace", BTreeSet::from([core])),
         ("posthaste-alert", BTreeSet::from([core])),
         (
@@ -56,6 +57,10 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     for adapter in ADAPTERS {
         table.insert(adapter, BTreeSet::from([core]));
     }
+    table
+        .entry(ADAPTERS[0])
+        .or_default()
+        .insert("posthaste-sqlite-log");
     table
 }
 

@@ -114,7 +114,7 @@ impl SqliteStore {
     /// Opens the file and, if so wished, creates it if it is not there and brings its schema up to
     /// date.
     pub fn open(options: SqliteOptions) -> StoreResult<Self> {
-        let mut connection = open_connection(&options, WRITER_CACHE_KIB).map_err(store_error)?;
+        let mut connection = open_to_write(&options).map_err(store_error)?;
         if options.migrates {
             prepare_file(&connection).map_err(store_error)?;
             migration::migrate(&mut connection, micros(options.clock.now()))?;
@@ -183,11 +183,32 @@ const WRITER_CACHE_KIB: i64 = 8 * 1024;
 /// The same for each reader.
 const READER_CACHE_KIB: i64 = 2 * 1024;
 
-/// A connection with the settings that all of ours share.
-fn open_connection(options: &SqliteOptions, cache_kib: i64) -> rusqlite::Result<Connection> {
+/// The connection that writes.
+fn open_to_write(options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    let connection = posthaste_sqlite_log::open(&options.path, flags(options))?;
+    set_up(connection, options, WRITER_CACHE_KIB)
+}
+
+/// A connection of our own that only reads.
+fn open_to_read(options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(&options.path, flags(options))?;
+    let connection = set_up(connection, options, READER_CACHE_KIB)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+fn flags(options: &SqliteOptions) -> OpenFlags {
     let mut flags = OpenFlags::default();
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, options.migrates);
-    let connection = Connection::open_with_flags(&options.path, flags)?;
+    flags
+}
+
+/// The settings that all of ours share.
+fn set_up(
+    connection: Connection,
+    options: &SqliteOptions,
+    cache_kib: i64,
+) -> rusqlite::Result<Connection> {
     connection.busy_timeout(options.busy_timeout)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -260,10 +281,12 @@ mod tests {
     fn every_connection_waits_for_the_disk() {
         let folder = tempfile::tempdir().unwrap();
         let options = SqliteOptions::new(folder.path().join("posthaste.db"));
-        let connection = open_connection(&options, WRITER_CACHE_KIB).unwrap();
-        let synchronous: i64 = connection
-            .pragma_query_value(None, "synchronous", |row| row.get(0))
-            .unwrap();
-        assert_eq!(synchronous, 2, "FULL");
+        for open in [open_to_write, open_to_read] {
+            let connection = open(&options).unwrap();
+            let synchronous: i64 = connection
+                .pragma_query_value(None, "synchronous", |row| row.get(0))
+                .unwrap();
+            assert_eq!(synchronous, 2, "FULL");
+        }
     }
 }

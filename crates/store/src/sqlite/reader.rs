@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::error::store_error;
-use super::{SqliteOptions, open_connection};
+use super::{SqliteOptions, open_to_read};
 
 /// Hands out connections, opened on demand.
 pub(super) struct Readers {
@@ -51,7 +51,7 @@ impl Readers {
                 .pop();
             let connection = match idle {
                 Some(connection) => connection,
-                None => open_reader(&shared.options).map_err(store_error)?,
+                None => open_to_read(&shared.options).map_err(store_error)?,
             };
             let result = query(&connection).map_err(store_error);
             shared
@@ -64,12 +64,6 @@ impl Readers {
         .await
         .map_err(unavailable)?
     }
-}
-
-fn open_reader(options: &SqliteOptions) -> rusqlite::Result<Connection> {
-    let connection = open_connection(options, super::READER_CACHE_KIB)?;
-    connection.pragma_update(None, "query_only", true)?;
-    Ok(connection)
 }
 
 fn unavailable(error: impl std::fmt::Display) -> StoreError {
