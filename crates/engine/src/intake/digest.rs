@@ -100,7 +100,7 @@ mod tests {
             text: Some("Hello".into()),
             ..EmailRequest::default()
         };
-        let then = "f0fb747afb9c8a7e4ee4a2bf950380e12621afcf2a27d8a60de50ff71bd479f3";
+        let then = "cbb2a723e1694cfac8f26a488f2decc9f47ab799792355e85f2e5bf9622e8812";
         assert_eq!(hex(&plain), then);
         let whole = EmailRequest {
             cc: vec!["c@example.org".into()],
@@ -126,7 +126,7 @@ mod tests {
             metadata: [("k".into(), "v".into())].into(),
             ..plain
         };
-        let then = "e88d86e23f91991274e854ad85b8308ce097dec73eaa66297bd09d2c7d4a0128";
+        let then = "63a18cdd7c211a2ecb394fd319b9fea51dd2a22d0ba023db9579bd6d81ef827a";
         assert_eq!(hex(&whole), then);
     }
 }

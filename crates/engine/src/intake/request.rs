@@ -78,7 +78,7 @@ pub enum PolicyRequest {
     Own(Box<RetryPolicy>),
 }
 
-/// What a caller asks for.
+/// What a caller asks for. What is not given has no part in its digest, which most of it is not.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct EmailRequest {
     /// The idempotency key. Not part of the content.
@@ -87,46 +87,60 @@ pub struct EmailRequest {
     /// The sender.
     pub from: String,
     /// The recipients.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
     /// Recipients of a copy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cc: Vec<String>,
     /// Recipients of a copy whom the others do not see.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bcc: Vec<String>,
     /// Where answers go.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reply_to: Vec<String>,
     /// The subject.
     pub subject: String,
     /// The text body.
-    #[serde(serialize_with = "digest::of_body_if_any")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digest::of_body_if_any")]
     pub text: Option<String>,
     /// The HTML body.
-    #[serde(serialize_with = "digest::of_body_if_any")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digest::of_body_if_any")]
     pub html: Option<String>,
     /// A template to render instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     /// What the template needs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, serde_json::Value>,
     /// Further headers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// Files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<AttachmentRequest>,
     /// An invitation.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub calendar: Option<CalendarRequest>,
     /// Not before, as RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub send_at: Option<String>,
     /// Not after, as RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// Not later than this time after it may be sent, as in `10m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expire_after: Option<String>,
     /// Which retry policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<PolicyRequest>,
     /// Which route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
     /// `high`, `normal` or `low`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<String>,
     /// The caller's own data.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// The W3C trace context. Not part of the content.
     #[serde(skip)]

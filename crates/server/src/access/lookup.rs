@@ -95,10 +95,11 @@ impl<K: PartialEq, V: Clone> Lookups<K, V> {
                 .filter(|(_, age)| *age < self.shared_for)
         };
         let _turn = match fresh() {
-            Some((value, age)) => match slot.turn.try_lock() {
+            Some((value, age)) if age * 2 < self.shared_for => return value,
+            Some((value, _)) => match slot.turn.try_lock() {
                 // It is getting old, and nobody else is about to renew it.
-                Ok(turn) if age * 2 >= self.shared_for => turn,
-                _ => return value,
+                Ok(turn) => turn,
+                Err(_) => return value,
             },
             None => {
                 let turn = slot.turn.lock().await;
