@@ -101,10 +101,16 @@ pub struct EmailRequest {
     /// The subject.
     pub subject: String,
     /// The text body.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digest::of_body_if_any")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "digest::of_body_if_any"
+    )]
     pub text: Option<String>,
     /// The HTML body.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digest::of_body_if_any")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "digest::of_body_if_any"
+    )]
     pub html: Option<String>,
     /// A template to render instead.
     #[serde(skip_serializing_if = "Option::is_none")]
