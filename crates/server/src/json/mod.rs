@@ -1,11 +1,13 @@
 //! JSON in and out, strictly.
 //!
 //! What comes in is read once, straight from the body into the types of `body/`. Only if that
-//! fails it is read again, with a record of the path, to say where and why. Duplicate keys,
+//! fails it is read again: by a parser that has the last word, and with a record of the path, to say
+//! where and why. Duplicate keys,
 //! unknown fields, lone surrogates and bottomless nesting are refused.
 
 mod arrival;
 mod explanation;
+mod quick;
 mod shape;
 
 use std::sync::Arc;
@@ -99,6 +101,9 @@ impl FromRequest<Arc<App>> for RawBytes {
 
 /// Parses JSON text, or says where and why it is not what it should be.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    if let Some(value) = quick::read(bytes) {
+        return Ok(value);
+    }
     serde_json::from_slice(bytes).map_err(|error| explanation::explain::<T>(bytes, &error))
 }
 
