@@ -4,10 +4,9 @@
 //! dot after a bare LF or CR stays alone, because the receiver takes off only what belongs there.
 //! Nothing else is touched: every byte arrives as it was given.
 
-const LINE_END: &[u8] = b"\r\n";
+use memchr::memchr_iter;
 
-/// How many positions are compared at a time; compilers turn this into vector instructions.
-const BLOCK: usize = 64;
+const LINE_END: &[u8] = b"\r\n";
 
 /// The pieces of the stuffed message, in order. They overlap by the dot that is to be doubled.
 /// Together they end in CRLF: one is added if the content has none.
@@ -59,46 +58,15 @@ impl<'a> Iterator for Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    /// The next dot that begins a line.
+    /// The next dot that begins a line. This looks at every byte of every message, and finds one in
+    /// hardly any.
     fn next_dot(&self) -> Option<usize> {
-        let mut from = self.searched;
-        if from == 0 && self.content.first() == Some(&b'.') {
-            return Some(0);
-        }
-        while let Some(newline) = find_newline_dot(self.content, from.saturating_sub(1)) {
-            if newline > 0 && self.content[newline - 1] == b'\r' {
-                return Some(newline + 1);
-            }
-            from = newline + 2;
-        }
-        None
+        let rest = self.content.get(self.searched..)?;
+        let begins_line = |&dot: &usize| dot == 0 || self.content[..dot].ends_with(LINE_END);
+        memchr_iter(b'.', rest)
+            .map(|at| self.searched + at)
+            .find(begins_line)
     }
-}
-
-/// The next LF at or after `from` that a dot follows. This looks at every byte of every message,
-/// and finds one in hardly any.
-fn find_newline_dot(content: &[u8], from: usize) -> Option<usize> {
-    let firsts = content.get(from..)?;
-    let seconds = content.get(from + 1..)?;
-    let is_hit = |first: u8, second: u8| first == b'\n' && second == b'.';
-    let mut offset = 0;
-    let blocks = firsts.chunks_exact(BLOCK).zip(seconds.chunks_exact(BLOCK));
-    for (first, second) in blocks {
-        // Without a way out of the middle, so that it can be vectorised.
-        let hits = first
-            .iter()
-            .zip(second)
-            .fold(0_u8, |hits, (&a, &b)| hits | u8::from(is_hit(a, b)));
-        if hits != 0 {
-            break;
-        }
-        offset += BLOCK;
-    }
-    firsts[offset..]
-        .iter()
-        .zip(&seconds[offset..])
-        .position(|(&a, &b)| is_hit(a, b))
-        .map(|position| from + offset + position)
 }
 
 #[cfg(test)]
