@@ -8,7 +8,6 @@ mod exit;
 mod logging;
 mod output;
 mod password;
-mod runtime;
 mod serving;
 mod user;
 mod view;
@@ -21,9 +20,17 @@ use crate::arguments::Arguments;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// For so long a thread that has nothing to do any more is kept, and its memory with it: less than it
+/// takes an idle server to wake each of them in turn.
+const SPARE_THREADS_LAST: std::time::Duration = std::time::Duration::from_millis(250);
+
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match runtime::start(&arguments) {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_keep_alive(SPARE_THREADS_LAST)
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&error.into()),
     };

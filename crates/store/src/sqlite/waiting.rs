@@ -8,17 +8,33 @@ use super::writer::Job;
 const JOBS_PER_FLUSH: usize = 1024;
 /// At most this many jobs with new emails do while others wait, too.
 const NEW_BESIDE_OTHERS: usize = 64;
+/// After a flush of so many jobs more are likely to come at once.
+const MANY: usize = 16;
+/// So many are enough for a flush.
+const ENOUGH: usize = 256;
 
 /// Jobs that wait for their flush.
 #[derive(Default)]
 pub(super) struct Waiting {
     new: VecDeque<Box<dyn Job>>,
     others: VecDeque<Box<dyn Job>>,
+    /// How many were in the last flush.
+    taken: usize,
 }
 
 impl Waiting {
     pub(super) fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.others.is_empty()
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.new.len() + self.others.len()
+    }
+
+    /// Whether a moment is well spent on waiting for more: each flush costs the same sync and writes
+    /// the same hot pages once more, however few share it. Where few come at a time nobody waits.
+    pub(super) fn is_worth_a_moment(&self) -> bool {
+        self.taken >= MANY && self.len() < ENOUGH
     }
 
     pub(super) fn push(&mut self, job: Box<dyn Job>) {
@@ -38,6 +54,7 @@ impl Waiting {
         };
         let new = new.min(self.new.len());
         let others = self.others.len().min(JOBS_PER_FLUSH - new);
+        self.taken = new + others;
         let others = self.others.drain(..others);
         others.chain(self.new.drain(..new)).collect()
     }
@@ -50,20 +67,46 @@ mod tests {
     use super::super::writer::Flush;
     use super::*;
 
+    struct Idle(bool);
+
+    impl Job for Idle {
+        fn is_new(&self) -> bool {
+            self.0
+        }
+        fn run(&mut self, _: &mut Flush<'_>) {}
+        fn answer(self: Box<Self>, _: StoreResult<()>) {}
+    }
+
+    fn come(waiting: &mut Waiting, new: usize, others: usize) {
+        let jobs = std::iter::repeat_n(true, new).chain(std::iter::repeat_n(false, others));
+        jobs.for_each(|is_new| waiting.push(Box::new(Idle(is_new))));
+    }
+
+    #[test]
+    fn more_are_waited_for_only_after_many_and_only_if_few_are_there() {
+        let mut waiting = Waiting::default();
+        assert!(!waiting.is_worth_a_moment());
+        come(&mut waiting, 1, MANY - 2);
+        assert!(!waiting.is_worth_a_moment(), "nobody came before");
+        waiting.take();
+        assert!(!waiting.is_worth_a_moment(), "few came before");
+        come(&mut waiting, MANY, 0);
+        waiting.take();
+        assert!(waiting.is_worth_a_moment());
+        come(&mut waiting, 1, ENOUGH - 2);
+        assert!(waiting.is_worth_a_moment());
+        come(&mut waiting, 1, 0);
+        assert!(!waiting.is_worth_a_moment(), "enough are there");
+        waiting.take();
+        waiting.take();
+        assert!(!waiting.is_worth_a_moment(), "then nobody came");
+    }
+
     #[test]
     fn new_emails_let_others_pass_and_are_not_held_up_for_ever() {
-        struct Idle(bool);
-        impl Job for Idle {
-            fn is_new(&self) -> bool {
-                self.0
-            }
-            fn run(&mut self, _: &mut Flush<'_>) {}
-            fn answer(self: Box<Self>, _: StoreResult<()>) {}
-        }
         let taken = |new: usize, others: usize| {
             let mut waiting = Waiting::default();
-            let jobs = std::iter::repeat_n(true, new).chain(std::iter::repeat_n(false, others));
-            jobs.for_each(|is_new| waiting.push(Box::new(Idle(is_new))));
+            come(&mut waiting, new, others);
             let jobs = waiting.take();
             let new = jobs.iter().filter(|job| job.is_new()).count();
             (new, jobs.len() - new)

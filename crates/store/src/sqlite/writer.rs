@@ -28,6 +28,8 @@ use super::{micros, now_of};
 /// At most this many jobs wait, and as many that bring new emails; further callers wait outside, where
 /// they can be refused.
 const JOBS_WAITING: usize = 8192;
+/// So long a flush waits for more to come along, while there is much to write.
+const MOMENT: Duration = Duration::from_micros(300);
 /// How often an idle writer looks whether another process changed the file.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -286,8 +288,13 @@ fn write(
             }
         }
         jobs.try_iter().for_each(|job| waiting.push(job));
-        if !waiting.is_empty() {
-            scribe.flush(waiting.take());
+        if waiting.is_worth_a_moment() {
+            std::thread::sleep(MOMENT);
+            jobs.try_iter().for_each(|job| waiting.push(job));
+        }
+        let flush = waiting.take();
+        if !flush.is_empty() {
+            scribe.flush(flush);
         }
         // This number changes only when another connection writes. Ours do not.
         let present = data_version(connection);
