@@ -138,21 +138,16 @@ unsafe fn write_inner(file: *mut sqlite3_file, bytes: &[u8], at: sqlite3_int64) 
 // time, and with memory as large as it says. What the file inside is asked for comes after what was
 // gathered, as if it had been written at once.
 
+// What is left here when it is closed is of no commit, and of nobody who holds the lock any more.
 unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     unsafe {
-        let written = write_gathered(file);
         let ours = file.cast::<LogFile>();
         drop(Box::from_raw((*ours).gathered));
         (*ours).base.pMethods = ptr::null();
         let inner = inner(file);
-        let closed = match methods(inner).and_then(|methods| methods.xClose) {
+        match methods(inner).and_then(|methods| methods.xClose) {
             Some(close) => close(inner),
             None => ffi::SQLITE_IOERR_CLOSE,
-        };
-        if written == ffi::SQLITE_OK {
-            closed
-        } else {
-            written
         }
     }
 }

@@ -3,8 +3,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::open;
+use super::vfs::commits_end_with_a_sync;
 
-/// Pages that a transaction has to put down before its end, because they do not all fit.
+/// Less room than a transaction needs that changes more than a few rows.
 const FEW_PAGES: &str = "PRAGMA cache_size = 8";
 
 fn opened(path: &Path) -> Connection {
@@ -66,18 +67,22 @@ fn what_is_committed_is_in_the_files_whatever_happens_next() {
         ours.execute_batch("BEGIN").unwrap();
         insert(&ours, 30);
         ours.execute_batch("COMMIT").unwrap();
-        // As a process that dies here leaves them; never the shared memory, which is made anew.
-        let copy = folder.path().join(format!("{round}.db"));
-        std::fs::copy(&path, &copy).unwrap();
-        std::fs::copy(log_of(&path), log_of(&copy)).unwrap();
-        let copy = Connection::open(copy).unwrap();
+        let copy = as_after_a_crash(&path, &format!("{round}.db"));
         assert_eq!(count(&copy), 30 * round);
         assert!(is_sound(&copy));
     }
 }
 
+/// What a process finds after this one died here: the files, and never the shared memory.
+fn as_after_a_crash(path: &Path, name: &str) -> Connection {
+    let copy = path.with_file_name(name);
+    std::fs::copy(path, &copy).unwrap();
+    std::fs::copy(log_of(path), log_of(&copy)).unwrap();
+    Connection::open(copy).unwrap()
+}
+
 #[test]
-fn pages_are_gathered_until_they_must_be_on_the_disk() {
+fn nothing_reaches_the_log_before_the_commit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let ours = opened(&path);
@@ -85,15 +90,54 @@ fn pages_are_gathered_until_they_must_be_on_the_disk() {
     let length = || std::fs::metadata(log_of(&path)).unwrap().len();
     let before = length();
     ours.execute_batch("BEGIN").unwrap();
-    insert(&ours, 60);
-    let meanwhile = length();
+    // Far more than there is room for, and than is gathered at most.
+    insert(&ours, 500);
+    assert_eq!(count(&ours), 500);
+    assert_eq!(length(), before);
     ours.execute_batch("COMMIT").unwrap();
-    assert_eq!(meanwhile, before);
-    assert!(length() > before + 60 * 3000);
+    assert!(length() > before + 500 * 3000);
+    assert_eq!(count(&as_after_a_crash(&path, "copy.db")), 500);
 }
 
 #[test]
-fn a_transaction_reads_what_it_put_down_and_can_be_undone() {
+fn what_was_undone_never_stands_in_the_way_of_what_others_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let ours = opened(&path);
+    ours.execute_batch(FEW_PAGES).unwrap();
+    let other = Connection::open(&path).unwrap();
+    for round in 1..=20 {
+        // The log begins anew, so that no page of it has to be read to undo anything.
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        ours.query_row(checkpoint, [], |_| Ok(())).unwrap();
+        ours.execute_batch("BEGIN").unwrap();
+        insert(&ours, 60);
+        ours.execute_batch("ROLLBACK").unwrap();
+        insert(&other, 1);
+        assert_eq!((count(&ours), count(&other)), (round, round));
+        assert!(is_sound(&ours) && is_sound(&other));
+        let copy = as_after_a_crash(&path, &format!("{round}.db"));
+        assert_eq!(count(&copy), round);
+        assert!(is_sound(&copy));
+    }
+}
+
+#[test]
+fn where_commits_do_not_end_with_a_sync_the_log_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let careful = PathBuf::from(format!("file:{}?psow=0", path.display()));
+    assert!(!commits_end_with_a_sync(
+        &Connection::open(&careful).unwrap()
+    ));
+    assert!(commits_end_with_a_sync(&Connection::open(&path).unwrap()));
+    let ours = opened(&careful);
+    insert(&ours, 3);
+    assert_eq!(count(&as_after_a_crash(&path, "copy.db")), 3);
+}
+
+#[test]
+fn a_transaction_that_is_too_large_for_its_room_can_be_undone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let ours = opened(&path);
@@ -101,7 +145,6 @@ fn a_transaction_reads_what_it_put_down_and_can_be_undone() {
     insert(&ours, 10);
     for _ in 0..3 {
         ours.execute_batch("BEGIN").unwrap();
-        // More than is gathered at most.
         insert(&ours, 500);
         assert_eq!(count(&ours), 510);
         ours.execute_batch("ROLLBACK").unwrap();

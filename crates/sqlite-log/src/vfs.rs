@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::sync::OnceLock;
 
-use rusqlite::ffi;
+use rusqlite::{Connection, ffi};
 
 use crate::log_file;
 
@@ -19,10 +19,35 @@ pub(crate) fn name() -> rusqlite::Result<&'static CStr> {
     }
 }
 
+/// Whether nothing is written to the log between the last sync of a commit and the moment others are
+/// told of it. Where a loss of power may spoil what stands beside a write, SQLite fills up the sector
+/// behind a commit, and part of that comes after the sync.
+pub(crate) fn commits_end_with_a_sync(connection: &Connection) -> bool {
+    // To ask and not to set it.
+    let mut is_safe: c_int = -1;
+    // SAFETY: the connection is open, and what is asked for is written to an int.
+    let code = unsafe {
+        ffi::sqlite3_file_control(
+            connection.handle(),
+            c"main".as_ptr(),
+            ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE,
+            (&raw mut is_safe).cast(),
+        )
+    };
+    code == ffi::SQLITE_OK && is_safe == 1
+}
+
+/// Our VFS, and the default one when it was registered.
+#[repr(C)]
+struct Vfs {
+    base: ffi::sqlite3_vfs,
+    default: *mut ffi::sqlite3_vfs,
+}
+
 /// Registers a copy of the default, which differs in how it opens files.
 fn register() -> c_int {
     // SAFETY: the default is found once SQLite is initialised, is valid for ever, and is only read.
-    // SQLite wants ours to live as long: it is leaked, once.
+    // SQLite wants ours to live as long: it is leaked, once. It begins with what SQLite knows of it.
     unsafe {
         let code = ffi::sqlite3_initialize();
         if code != ffi::SQLITE_OK {
@@ -32,12 +57,13 @@ fn register() -> c_int {
         if default.is_null() {
             return ffi::SQLITE_ERROR;
         }
-        let ours = Box::leak(Box::new(*default));
-        ours.pNext = ptr::null_mut();
-        ours.zName = NAME.as_ptr();
-        ours.szOsFile += log_file::BYTES_BEFORE_INNER;
-        ours.xOpen = Some(open);
-        ffi::sqlite3_vfs_register(ours, 0)
+        let mut base = *default;
+        base.pNext = ptr::null_mut();
+        base.zName = NAME.as_ptr();
+        base.szOsFile += log_file::BYTES_BEFORE_INNER;
+        base.xOpen = Some(open);
+        let ours = Box::leak(Box::new(Vfs { base, default }));
+        ffi::sqlite3_vfs_register(ptr::from_mut(ours).cast(), 0)
     }
 }
 
@@ -47,16 +73,16 @@ fn register() -> c_int {
 ///
 /// As SQLite calls it: `file` has room for `szOsFile` octets.
 unsafe extern "C" fn open(
-    _ours: *mut ffi::sqlite3_vfs,
+    ours: *mut ffi::sqlite3_vfs,
     name: ffi::sqlite3_filename,
     file: *mut ffi::sqlite3_file,
     flags: c_int,
     flags_out: *mut c_int,
 ) -> c_int {
-    // SAFETY: the default was there when ours was registered, and nobody removes it. The rest is
-    // handed on as it came, with the room that the default asks for.
+    // SAFETY: ours is the one that was registered, and the default lives as long. The rest is handed
+    // on as it came, with the room that the default asks for.
     unsafe {
-        let default = ffi::sqlite3_vfs_find(ptr::null());
+        let default = (*ours.cast::<Vfs>()).default;
         let Some(open) = default.as_ref().and_then(|default| default.xOpen) else {
             return ffi::SQLITE_CANTOPEN;
         };

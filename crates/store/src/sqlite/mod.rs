@@ -114,13 +114,17 @@ impl SqliteStore {
     /// Opens the file and, if so wished, creates it if it is not there and brings its schema up to
     /// date.
     pub fn open(options: SqliteOptions) -> StoreResult<Self> {
-        let mut connection = open_to_write(&options).map_err(store_error)?;
+        // By a connection of its own: a migration may change more than there is room for in memory,
+        // and the one that writes puts nothing down before its commit.
+        let mut preparing = open_plainly(&options, WRITER_CACHE_KIB).map_err(store_error)?;
         if options.migrates {
-            prepare_file(&connection).map_err(store_error)?;
-            migration::migrate(&mut connection, micros(options.clock.now()))?;
-        } else {
-            migration::check(&connection)?;
+            prepare_file(&preparing).map_err(store_error)?;
+            migration::migrate(&mut preparing, micros(options.clock.now()))?;
         }
+        let connection = open_to_write(&options).map_err(store_error)?;
+        migration::check(&connection)?;
+        // Not before: the last one to leave the file brings all of the log into it.
+        drop(preparing);
         let clock = Arc::clone(&options.clock);
         let writer = Writer::start(connection, Arc::clone(&clock))?;
         let readers = Readers::new(options.clone());
@@ -191,10 +195,15 @@ fn open_to_write(options: &SqliteOptions) -> rusqlite::Result<Connection> {
 
 /// A connection of our own that only reads.
 fn open_to_read(options: &SqliteOptions) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(&options.path, flags(options))?;
-    let connection = set_up(connection, options, READER_CACHE_KIB)?;
+    let connection = open_plainly(options, READER_CACHE_KIB)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
+}
+
+/// A connection as anyone has it.
+fn open_plainly(options: &SqliteOptions, cache_kib: i64) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(&options.path, flags(options))?;
+    set_up(connection, options, cache_kib)
 }
 
 fn flags(options: &SqliteOptions) -> OpenFlags {

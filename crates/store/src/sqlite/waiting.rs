@@ -34,7 +34,7 @@ impl Waiting {
     /// Whether a moment is well spent on waiting for more: each flush costs the same sync and writes
     /// the same hot pages once more, however few share it. Where few come at a time nobody waits.
     pub(super) fn is_worth_a_moment(&self) -> bool {
-        self.taken >= MANY && self.len() < ENOUGH
+        self.taken >= MANY && self.len() < ENOUGH && self.new.len() < NEW_BESIDE_OTHERS
     }
 
     pub(super) fn push(&mut self, job: Box<dyn Job>) {
