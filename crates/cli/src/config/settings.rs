@@ -26,6 +26,8 @@ use super::ways::{Breaker, Dns, DomainLimits, RouteSettings};
 
 /// Says on purpose that mail goes to the dev inbox.
 pub(crate) const CAPTURE: &str = "capture";
+/// So many tickets a process may hold however few connections it has.
+const FEWEST_TICKETS: usize = 100;
 
 /// Every option; `config.default.toml` says what each means.
 #[derive(Debug, Clone, Deserialize)]
@@ -411,7 +413,7 @@ impl Settings {
             review: broker.review_queue.clone(),
             messages: self.messages.queue.clone(),
         };
-        options.prefetch = broker.prefetch;
+        options.prefetch = self.prefetch();
         options.messages_prefetch = self.messages.prefetch;
         options.publish_deadline = broker.publish_timeout.0;
         options.dead_notice_ttl = self.retention.dead.0;
@@ -421,6 +423,17 @@ impl Settings {
             .check()
             .map_err(|error| ConfigError::new("broker (RABBITMQ_URL)", error.to_string()))?;
         Ok(Some(options))
+    }
+
+    /// How many tickets of each queue this process may hold before it has begun them.
+    fn prefetch(&self) -> u16 {
+        match self.broker.prefetch {
+            0 => {
+                let both = (2 * self.sender.connections).max(FEWEST_TICKETS);
+                u16::try_from(both).unwrap_or(u16::MAX)
+            }
+            chosen => chosen,
+        }
     }
 
     /// Where emails are kept.
@@ -454,5 +467,30 @@ impl Settings {
         options.writers = self.store.writers;
         options.deadline = self.store.timeout.0;
         options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::load::load;
+    use crate::config::Overrides;
+
+    #[test]
+    fn so_many_tickets_are_held_as_suits_the_connections_unless_something_else_is_said() {
+        for (connections, said, held) in [(16, 0, 100), (192, 0, 384), (192, 7, 7)] {
+            let name = |name: &str| format!("POSTHASTE_{name}");
+            let environment = BTreeMap::from([
+                (name("SENDER__CONNECTIONS"), connections.to_string()),
+                (name("BROKER__PREFETCH"), said.to_string()),
+            ]);
+            let settings = load(&Overrides::default(), &environment).unwrap().settings;
+            assert_eq!(
+                settings.prefetch(),
+                held,
+                "{connections} connections, {said}"
+            );
+        }
     }
 }
