@@ -1,7 +1,7 @@
 //! Reads JSON quickly, or not at all.
 //!
-//! A mail's body is one long text with an escape or two at the end of every line. Reading it takes a
-//! quarter of the steps here that it takes `serde_json`, and no room that has to grow. In return
+//! A mail's body is one long text with an escape or two at the end of every line. Reading it takes two
+//! thirds of the steps here that it takes `serde_json`, and no room that has to grow. In return
 //! nothing is explained: whatever is not in order, or out of the ordinary, is refused, and
 //! `serde_json` has the last word. So this may refuse anything; it must never take what `serde_json`
 //! refuses, nor read it otherwise.
